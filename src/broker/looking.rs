@@ -1,0 +1,147 @@
+//! Looking at dead letters: sessions that read a frozen extent and give everything back as it was (rule 8).
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use super::Result;
+use crate::clock::Time;
+use crate::letter::{LetterId, RawLetter};
+use crate::topology::Channel;
+
+/// How many, and how surely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "counted", content = "n")]
+pub enum Count {
+    /// Exactly.
+    Exact(u64),
+    /// As the broker estimates.
+    About(u64),
+    /// No more than this: what lies between two offsets.
+    AtMost(u64),
+}
+
+impl Count {
+    /// The number.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Exact(n) | Self::About(n) | Self::AtMost(n) => n,
+        }
+    }
+}
+
+/// A frozen extent of a dead-letter queue: what arrives later is not in it (rule 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The queue looked at.
+    pub queue: String,
+    /// The adapter's own words for the extent, so that a manifest can tell whether it is still the same
+    /// queue: topic id and offsets, file id and last row. Printable ASCII.
+    pub identity: String,
+    /// When it was taken, by our clock.
+    pub taken_at: Time,
+    /// How many letters it should give.
+    pub count: Count,
+    /// Letters that cannot be seen now (in flight elsewhere), if the broker tells.
+    pub unseen: Option<u64>,
+}
+
+/// What a look needs of each letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Want {
+    /// Bodies too. Without, `message.body` may be `None` and `body_len` tells the size.
+    pub bodies: bool,
+    /// Also letters that a run has moved and the broker cannot delete.
+    pub moved: bool,
+}
+
+/// What a look has cost, said at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct LookCost {
+    /// Records read, hidden ones included.
+    pub read: u64,
+    /// Letters not shown because a run moved them before.
+    pub hidden: u64,
+    /// In words, each a change that the look made: `receive count +1 on 208 letters`. Empty: none.
+    pub changed: Vec<String>,
+    /// What could not be seen, in words.
+    pub unseen: Vec<String>,
+}
+
+/// One look: pages in the broker's order of arrival, in bounded memory. Dropping it gives back, as far as
+/// that can be done without waiting; [`Pages::close`] is the sure way.
+#[async_trait]
+pub trait Pages: Send {
+    /// The extent.
+    fn snapshot(&self) -> &Snapshot;
+
+    /// The next letters, at most a few thousand and a few MiB; empty at the end of the extent, which is
+    /// known by the extent and never by silence.
+    async fn next(&mut self) -> Result<Vec<RawLetter>>;
+
+    /// Gives back what was held, as it was.
+    async fn close(self: Box<Self>) -> Result<LookCost>;
+}
+
+/// One queue as counted, never browsed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Depth {
+    /// Its name.
+    pub queue: String,
+    /// Messages in it, waiting ones included.
+    pub count: Count,
+    /// Of a tier: those whose time has come.
+    pub due: Option<u64>,
+    /// Handed out and not settled.
+    pub in_flight: Option<u64>,
+    /// When the oldest came in, where it can be told without touching it.
+    pub oldest: Option<Time>,
+    /// When retention takes the oldest.
+    pub oldest_expires: Option<Time>,
+    /// Whether the queue is there at all.
+    pub exists: bool,
+}
+
+/// How far a reader of a queue has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reader {
+    /// Consumer group or consumer.
+    pub name: String,
+    /// Messages it has not read yet, if told.
+    pub lag: Option<u64>,
+}
+
+/// The queues of a channel as counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Depths {
+    /// What the application reads.
+    pub source: Depth,
+    /// Who reads it, where the broker tells.
+    pub readers: Vec<Reader>,
+    /// Tiers, in order.
+    pub tiers: Vec<Depth>,
+    /// Dead letters.
+    pub dead_letter: Depth,
+    /// Remarks of the broker: messages stuck on their way to the dead-letter queue, and the like.
+    pub notes: Vec<String>,
+}
+
+/// Looking.
+#[async_trait]
+pub trait Browse: Send + Sync {
+    /// Opens a look at the dead letters of a channel. Creates nothing (K36).
+    async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>>;
+
+    /// Letters whose id begins with `prefix`, with bodies, at most three: where the broker can find them
+    /// without reading all. `Ok(None)`: it cannot, the caller has to look through a snapshot.
+    async fn find(&self, _channel: &Channel, _prefix: &LetterId) -> Result<Option<Vec<RawLetter>>> {
+        Ok(None)
+    }
+
+    /// Counts the queues of a channel without touching a message.
+    async fn depths(&self, channel: &Channel) -> Result<Depths>;
+
+    /// Words on what a look at this channel will change, before it does: versions and queue types known.
+    async fn cost_of_looking(&self, _channel: &Channel) -> Result<Option<String>> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,211 @@
+//! Moving letters: a session per run, with the two paths of protocol §1 (publish, then settle) and §4
+//! (one transaction), in batches.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{BrokerError, Result};
+use crate::clock::Time;
+use crate::letter::{LetterId, Message, Position, RawLetter};
+use crate::topology::Channel;
+
+/// What a run tells the broker when it begins.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Full id of the run.
+    pub run: String,
+    /// Random per process start (protocol §8.1, r12).
+    pub owner: String,
+    /// For people who are refused: `mira@ops-2`.
+    pub who: String,
+    /// Queue or topic to send to, already validated against the topology.
+    pub target: String,
+    /// Take the lock from a holder that may be alive; typed out by a person.
+    pub take_over: bool,
+    /// The snapshot identity of the manifest: a queue made anew is not the same (kafka-real §7).
+    pub snapshot: String,
+    /// How long a claim must last before it has to be renewed.
+    pub claim_for: Duration,
+}
+
+/// A letter wanted next, by its manifest line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Number in the manifest.
+    pub seq: u64,
+    /// Where it lies, and its identity.
+    pub position: Position,
+}
+
+/// What to claim.
+pub struct Ask<'a> {
+    /// The next letters in the engine's order: a broker with random access takes just these.
+    pub next: &'a [Wanted],
+    /// For a broker that hands letters out in its own order: is this one wanted, and as which seq?
+    pub wanted: &'a (dyn Fn(&Position) -> Option<u64> + Sync),
+    /// Most letters to claim.
+    pub limit: usize,
+}
+
+/// A letter in our hands.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// Its number in the manifest.
+    pub seq: u64,
+    /// The adapter's handle for settle and release; dies with the session.
+    pub receipt: Receipt,
+    /// The letter, with its body.
+    pub letter: RawLetter,
+}
+
+/// An adapter's own handle: delivery tag, receipt handle, lease token.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Receipt(pub String);
+
+/// Why a wanted letter was not claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Not in the queue any more, and the broker can tell (protocol §1: "gone").
+    Gone,
+    /// Not visible: perhaps held by somebody else. Holds its group.
+    NotSeen,
+}
+
+/// What a claim gave.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// Claimed.
+    pub got: Vec<Claimed>,
+    /// Asked for in `next` and not there.
+    pub missing: Vec<(u64, Missing)>,
+    /// The broker has handed out all that it will: a pass without a wanted letter.
+    pub exhausted: bool,
+}
+
+/// A copy ready to be sent: bookkeeping off, stamps on.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// Its number in the manifest.
+    pub seq: u64,
+    /// Of the claim it was made of.
+    pub receipt: Receipt,
+    /// Where the original lies.
+    pub position: Position,
+    /// Which try of sending this is, from 1.
+    pub attempt: u32,
+    /// When the first intent was written, for windows that count from there (FIFO dedup).
+    pub first_intent: Time,
+    /// The copy.
+    pub message: Message,
+    /// Its group, where the broker needs it to place or lock (partition, MessageGroupId).
+    pub group: Option<String>,
+}
+
+/// What became of one letter of a transaction.
+#[derive(Debug, Clone)]
+pub enum Fate {
+    /// Copy there, original gone or marked: both committed.
+    Moved(Published),
+    /// Refused for good; neither copy nor mark.
+    Refused(BrokerError),
+    /// Claim lost or letter changed meanwhile; neither copy nor mark.
+    Lost,
+    /// Not tried: an earlier letter of its group was refused in this batch.
+    Withdrawn,
+}
+
+/// Where a copy arrived, as far as the broker tells: `p3o91904`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Published {
+    /// In the broker's words.
+    pub at: Option<String>,
+}
+
+/// What came of settling one letter.
+#[derive(Debug, Clone)]
+pub enum Settled {
+    /// Gone from the dead-letter queue for good.
+    Settled,
+    /// The receipt had expired: the original is still there. Not settled (m21).
+    Stale,
+    /// Failed; try again or say so.
+    Failed(BrokerError),
+}
+
+/// What an intent without an answer is looked up by.
+#[derive(Debug, Clone)]
+pub struct Intent {
+    /// Its number in the manifest.
+    pub seq: u64,
+    /// The letter's id, for messages.
+    pub id: LetterId,
+    /// Where the original lay.
+    pub position: Position,
+    /// When the first intent was written.
+    pub first_intent: Time,
+}
+
+/// What a broker can say about an intent without an answer (protocol §6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// A copy with this run and seq is, or was, there.
+    Arrived(Published),
+    /// It did not arrive and cannot any more: behind a fence.
+    Absent,
+    /// Sending again is idempotent.
+    ResendSafe,
+    /// Nothing can be said: in doubt.
+    Unknown,
+}
+
+/// Opening a run on a dead-letter queue.
+#[async_trait]
+pub trait Relocate: Send + Sync {
+    /// Takes the lock across machines, fences predecessors, and opens the session of one run.
+    ///
+    /// # Errors
+    /// `Locked` names the holder.
+    async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>>;
+}
+
+/// The session of one run on one dead-letter queue.
+#[async_trait]
+pub trait Mover: Send {
+    /// Takes letters for sending. Steps over what is not wanted.
+    async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims>;
+
+    /// Copy and mark in one transaction; only with `Atomicity::Transaction`. Never waits for a rate inside.
+    /// Letters of one group stand in order; after a refused one its followers are withdrawn (t08).
+    ///
+    /// # Errors
+    /// Nothing of the batch was committed, or (`Unknown`) only [`Mover::prove`] can tell.
+    async fn transfer(&mut self, _batch: &[Outgoing]) -> Result<Vec<Fate>> {
+        Err(BrokerError::new(super::ErrorKind::Unsupported, "move in one transaction", "not on this broker"))
+    }
+
+    /// Sends copies and waits for each answer: an `Ok` is a copy surely there. One answer per letter, in
+    /// the batch's order. An answer of kind `Unknown` is not a refusal. No hidden retries (m13).
+    async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>>;
+
+    /// Removes originals for good, behind the broker's barrier (m22). One answer per receipt, in order.
+    async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled>;
+
+    /// Puts originals back as they were, in order.
+    async fn release(&mut self, batch: &[Receipt]) -> Result<()>;
+
+    /// What can be said about intents without an answer, one each, in order.
+    async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>>;
+
+    /// Keeps the lock and the claims alive; the engine calls it at a third of `claim_for`. An error of kind
+    /// `Fenced` stops the run.
+    async fn renew(&mut self, held: &[Receipt]) -> Result<()>;
+
+    /// Letters of this run that died again by now, where looking costs nothing; `None`: it would.
+    async fn refailed(&mut self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Ends the session: gives back claims, the lock last.
+    async fn end(self: Box<Self>) -> Result<()>;
+}

@@ -1,0 +1,59 @@
+//! Serving tiers: carrying due messages back where the broker cannot do it by itself (protocol §10).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{BrokerError, ErrorKind, Result};
+use crate::clock::Time;
+use crate::topology::Channel;
+
+/// One tier as a relay sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TierState {
+    /// Queue or topic.
+    pub queue: String,
+    /// Messages in it.
+    pub waiting: u64,
+    /// Whose time has come.
+    pub due: u64,
+    /// How long the most overdue one is overdue.
+    pub overdue: Duration,
+}
+
+/// What one step carried.
+#[derive(Debug, Clone, Default)]
+pub struct Carried {
+    /// Per tier: queue name, and how late each carried message was.
+    pub moved: Vec<(String, Vec<Duration>)>,
+    /// Messages that may be in the target twice, after an unknown answer (protocol §10), by broker id.
+    pub maybe_twice: Vec<String>,
+    /// When the next message is due, if known: sleep until then, and no longer than the relay's own bound.
+    pub next_due: Option<Time>,
+    /// There was more to do than the limit allowed.
+    pub more: bool,
+}
+
+/// A relay's hold on the tiers of some channels. Several share the work.
+#[async_trait]
+pub trait Carrier: Send {
+    /// Carries up to `limit` due messages to where their channel returns: claim, publish, settle, or one
+    /// transaction; never before they are due. Per group one in flight, in due order.
+    async fn carry(&mut self, limit: usize) -> Result<Carried>;
+
+    /// The tiers now.
+    async fn tiers(&mut self) -> Result<Vec<TierState>>;
+
+    /// Gives back what is held and leaves.
+    async fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Serving.
+#[async_trait]
+pub trait Serve: Send + Sync {
+    /// Opens a carrier over the tiers of these channels under a new `owner` name (r12). Where the broker
+    /// serves its tiers itself: `Unsupported`, with words that say so.
+    async fn serve(&self, _channels: &[&Channel], _owner: &str) -> Result<Box<dyn Carrier>> {
+        Err(BrokerError::new(ErrorKind::Unsupported, "serve the tiers", "this broker serves them itself"))
+    }
+}

@@ -1,0 +1,16 @@
+//! `redrive`: the way back for dead letters.
+//!
+//! The inside decides and knows no broker, terminal or YAML; each outside thing has one file that
+//! translates; the verbs in [`cli`] join them. `docs/architecture.md` has the picture and the table of
+//! what each module may import, held by `tests/it/architecture.rs`.
+
+pub mod broker;
+pub mod clock;
+pub mod dead_letter;
+pub mod diagnostic;
+pub mod dialect;
+pub mod failure;
+pub mod letter;
+pub mod plan;
+pub mod stamp;
+pub mod topology;

@@ -1,0 +1,2 @@
+//! The one integration-test binary: see `docs/architecture.md`, "Tests".
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

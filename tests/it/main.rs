@@ -1,2 +1,4 @@
 //! The one integration-test binary: see `docs/architecture.md`, "Tests".
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod architecture;

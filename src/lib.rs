@@ -12,5 +12,6 @@ pub mod dialect;
 pub mod failure;
 pub mod letter;
 pub mod plan;
+pub mod relay;
 pub mod stamp;
 pub mod topology;

@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "broker",
         ],
     ),
+    ("relay", &["clock", "broker"]),
     ("ledger", &["clock", "letter", "manifest", "failure", "stamp"]),
     ("broker", &["clock", "letter", "topology", "plan", "diagnostic", "stamp"]),
     (

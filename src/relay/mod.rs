@@ -1,0 +1,266 @@
+//! The relay: carries due messages from the tiers of a channel back to where the channel returns
+//! (protocol §10), until it is told to stop. The broker's [`Carrier`] does the moving; this decides when.
+
+pub mod lateness;
+pub mod metrics;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::broker::{BrokerError, Carrier, ErrorKind, Result};
+use crate::clock::Clock;
+use metrics::Metrics;
+
+/// Most messages in one step; also the most that are in flight at once.
+pub const BATCH: usize = 1_000;
+/// Longest wait between two steps. A message enters a tier at least its delay before it is due, so looking
+/// twice per delay always sees it in time; this bounds the price of a wrong clock.
+const LONGEST_IDLE: Duration = Duration::from_secs(1);
+/// First and longest wait after a broker that did not answer.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+/// How often the tiers are counted for the screen and the metrics.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
+
+/// How a channel is served.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The shortest delay of its tiers.
+    pub shortest_delay: Duration,
+    /// Most messages per second; `None`: as fast as it goes, since live retries must drain.
+    pub rate: Option<f64>,
+    /// Return once nothing is due.
+    pub once: bool,
+}
+
+/// Serves one channel until `stop` turns true. Transient errors are waited out and counted.
+///
+/// # Errors
+/// The first permanent error of the broker; what was in flight is as protocol §10 says.
+pub async fn serve(
+    mut carrier: Box<dyn Carrier>,
+    settings: &Settings,
+    clock: &dyn Clock,
+    metrics: &Arc<Metrics>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<()> {
+    let idle = LONGEST_IDLE.min(settings.shortest_delay / 2).max(Duration::from_millis(10));
+    let mut back_off = BACK_OFF.0;
+    let mut budget = Budget::new(settings.rate, clock.elapsed());
+    let mut counted: Option<Duration> = None;
+    let outcome = loop {
+        if *stop.borrow() {
+            break Ok(());
+        }
+        let allowed = budget.allowed(clock.elapsed());
+        let step = if allowed == 0 { Ok(None) } else { carrier.carry(allowed.min(BATCH)).await.map(Some) };
+        let wait = match step {
+            Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
+                metrics.failed(&error);
+                let wait = back_off;
+                back_off = (back_off * 2).min(BACK_OFF.1);
+                wait
+            }
+            Err(error) => break Err(error),
+            Ok(None) => budget.wait(),
+            Ok(Some(carried)) => {
+                back_off = BACK_OFF.0;
+                let moved = carried.moved.iter().map(|(_, late)| late.len()).sum::<usize>();
+                budget.spend(moved);
+                metrics.carried(&carried, clock.now());
+                if carried.more && moved > 0 {
+                    Duration::ZERO
+                } else if settings.once && !carried.more {
+                    break Ok(());
+                } else {
+                    carried
+                        .next_due
+                        .map_or(idle, |due| due.since(clock.now()).min(idle))
+                        .max(Duration::from_millis(1))
+                }
+            }
+        };
+        if counted.is_none_or(|at| clock.elapsed().saturating_sub(at) >= COUNT_EVERY) {
+            counted = Some(clock.elapsed());
+            match carrier.tiers().await {
+                Ok(tiers) => metrics.counted(tiers),
+                Err(error) if error.kind.transient() => metrics.failed(&error),
+                Err(error) => break Err(error),
+            }
+        }
+        if !wait.is_zero() {
+            tokio::select! {
+                () = clock.sleep(wait) => {}
+                _ = stop.changed() => {}
+            }
+        }
+    };
+    if let Ok(tiers) = carrier.tiers().await {
+        metrics.counted(tiers);
+    }
+    let closed = carrier.close().await;
+    outcome.and(closed)
+}
+
+/// Messages that may be carried now, under a bound per second.
+struct Budget {
+    rate: Option<f64>,
+    tokens: f64,
+    at: Duration,
+}
+
+impl Budget {
+    fn new(rate: Option<f64>, at: Duration) -> Self {
+        Self { rate, tokens: 1.0, at }
+    }
+
+    /// How many may go now; at most a fiftieth of a second's worth, at least two (rule 3's burst).
+    fn allowed(&mut self, now: Duration) -> usize {
+        let Some(rate) = self.rate else { return BATCH };
+        let burst = (rate / 50.0).max(2.0);
+        self.tokens = (self.tokens + now.saturating_sub(self.at).as_secs_f64() * rate).min(burst);
+        self.at = now;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and burst")]
+        let whole = self.tokens.max(0.0) as usize;
+        whole
+    }
+
+    fn spend(&mut self, count: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+        if self.rate.is_some() {
+            self.tokens -= count as f64;
+        }
+    }
+
+    /// Until the next token.
+    fn wait(&self) -> Duration {
+        let rate = self.rate.unwrap_or(f64::MAX);
+        Duration::from_secs_f64(((1.0 - self.tokens).max(0.0) / rate).clamp(0.001, 60.0))
+    }
+}
+
+/// An error that a broker gives when it serves its tiers by itself.
+pub fn serves_itself(error: &BrokerError) -> bool {
+    error.kind == ErrorKind::Unsupported
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::broker::{Carried, TierState};
+    use crate::clock::{Time, VirtualClock};
+
+    /// Messages with a due time each; carries what is due by the clock.
+    struct Fake {
+        clock: Arc<VirtualClock>,
+        due: Vec<Time>,
+        errors: usize,
+        log: Arc<Mutex<Vec<(Time, usize)>>>,
+        closed: Arc<AtomicBool>,
+    }
+
+    #[async_trait]
+    impl Carrier for Fake {
+        async fn carry(&mut self, limit: usize) -> Result<Carried> {
+            if self.errors > 0 {
+                self.errors -= 1;
+                return Err(BrokerError::new(ErrorKind::Unreachable, "carry", "nobody answers"));
+            }
+            let now = self.clock.now();
+            let take = self.due.iter().take_while(|due| **due <= now).count().min(limit);
+            let late: Vec<_> = self.due.drain(..take).map(|due| now.since(due)).collect();
+            self.log.lock().unwrap().push((now, take));
+            let next_due = self.due.first().copied();
+            Ok(Carried {
+                moved: vec![("orders.retry-5s".to_owned(), late)],
+                next_due,
+                more: next_due.is_some_and(|due| due <= now),
+                ..Carried::default()
+            })
+        }
+
+        async fn tiers(&mut self) -> Result<Vec<TierState>> {
+            Ok(vec![])
+        }
+
+        async fn close(self: Box<Self>) -> Result<()> {
+            self.closed.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+    }
+
+    struct Run {
+        log: Vec<(Time, usize)>,
+        metrics: Arc<Metrics>,
+        result: Result<()>,
+        closed: bool,
+    }
+
+    async fn run(due: Vec<i64>, errors: usize, rate: Option<f64>, until: i64) -> Run {
+        let clock = Arc::new(VirtualClock::new(Time::from_millis(0)));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let closed = Arc::new(AtomicBool::new(false));
+        let fake = Fake {
+            clock: Arc::clone(&clock),
+            due: due.into_iter().map(Time::from_millis).collect(),
+            errors,
+            log: Arc::clone(&log),
+            closed: Arc::clone(&closed),
+        };
+        let metrics = Arc::new(Metrics::default());
+        let (tell, stop) = watch::channel(false);
+        let settings = Settings { shortest_delay: Duration::from_secs(5), rate, once: false };
+        let serving = serve(Box::new(fake), &settings, &*clock, &metrics, stop);
+        let stopping = async {
+            while clock.now().millis() < until {
+                tokio::task::yield_now().await;
+            }
+            tell.send(true).unwrap();
+        };
+        let (result, ()) = tokio::join!(serving, stopping);
+        let log = log.lock().unwrap().clone();
+        Run { log, metrics, result, closed: closed.load(Ordering::SeqCst) }
+    }
+
+    #[tokio::test]
+    async fn carries_at_the_due_time_and_never_before() {
+        let run = run(vec![3_000, 3_001, 7_500], 0, None, 10_000).await;
+        run.result.unwrap();
+        assert!(run.closed);
+        let moved: Vec<_> = run.log.iter().filter(|(_, count)| *count > 0).copied().collect();
+        assert_eq!(moved.iter().map(|(_, count)| count).sum::<usize>(), 3);
+        assert_eq!(moved[0].0, Time::from_millis(3_000));
+        assert!(run.metrics.snapshot().iter().all(|tier| tier.late_p99 <= Duration::from_millis(2)));
+    }
+
+    #[tokio::test]
+    async fn waits_out_a_broker_that_does_not_answer() {
+        let run = run(vec![100], 3, None, 10_000).await;
+        run.result.unwrap();
+        assert_eq!(run.metrics.errors(), 3);
+        assert_eq!(run.log.iter().map(|(_, count)| count).sum::<usize>(), 1);
+        // 250 ms, 500 ms and 1 s of back-off come first.
+        assert!(run.log[0].0 >= Time::from_millis(1_750));
+    }
+
+    #[tokio::test]
+    async fn l03_a_bound_holds_in_every_second() {
+        let run = run(vec![0; 1_000], 0, Some(100.0), 8_000).await;
+        run.result.unwrap();
+        for (start, _) in &run.log {
+            let window =
+                run.log.iter().filter(|(at, _)| *at >= *start && at.since(*start) < Duration::from_secs(1));
+            let sum: usize = window.map(|(_, count)| count).sum();
+            assert!(sum <= 102, "{sum} in the second after {start}");
+        }
+        let total: usize = run.log.iter().map(|(_, count)| count).sum();
+        assert!((780..=803).contains(&total), "{total} in 8 s at 100/s");
+    }
+}

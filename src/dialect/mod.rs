@@ -1,12 +1,68 @@
 //! How other systems write down why a message died: one file each, one line in [`DIALECTS`].
 //!
-//! A dialect recognises its own letters, reads what they say, names the headers that must not travel back,
-//! and says what a redrive would do. It knows no broker, YAML or terminal.
+//! A dialect recognises its own letters, says what stands in them ([`Testimony`]), which headers must not
+//! travel back, and what a redrive would do. It knows no broker, YAML or terminal. Several may speak about
+//! one letter; `merge.rs` joins what they say into one history.
 
+mod gate;
+mod look;
+mod merge;
 mod native;
+mod testimony;
 
-use crate::failure::{FailureContext, Prospect, Reading, Sureness};
+use std::fmt;
+
+pub use look::Look;
+pub use testimony::{Buried, Form, Testimony, last_index, number_of, raw_of, text_of};
+
+use crate::failure::{FailureContext, Prospect, Sureness};
 use crate::letter::{Header, Message, RawLetter};
+
+/// Something by which letters of a dialect are known, or that it reads. A dialect is asked about a letter
+/// only if one of its marks is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A header of this name.
+    Header(&'static str),
+    /// A header whose name begins so.
+    Prefix(&'static str),
+    /// A broker property of this name.
+    Property(&'static str),
+    /// A field at the first level of a JSON body.
+    Field(&'static str),
+    /// The body begins so.
+    Start(&'static str),
+    /// Something else, in words: the dialect is asked about every letter, so it has to decide fast.
+    Other(&'static str),
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => f.write_str(name),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
+            Self::Property(name) => write!(f, "property {name}"),
+            Self::Field(name) => write!(f, "body field {name}"),
+            Self::Start(start) => write!(f, "body begins with {start}"),
+            Self::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+/// How close to the failure a writer stands. The closer one wins a field, others fill what it left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// Declared by the topology for this very channel.
+    Declared,
+    /// redrive's own headers.
+    Own,
+    /// The framework or service that gave up on the message.
+    Framework,
+    /// The broker, which moved it without knowing why.
+    Broker,
+    /// Says nothing of a failure: an event envelope, an outbox.
+    Envelope,
+}
 
 /// One writer of dead letters.
 pub trait Dialect: Sync {
@@ -16,15 +72,20 @@ pub trait Dialect: Sync {
     /// One line for `explain dialects`: who writes it, and where.
     fn about(&self) -> &'static str;
 
-    /// The headers (or body fields) that it reads, for `explain dialects`.
-    fn marks(&self) -> &'static [&'static str];
+    /// What it is known by and reads: shown by `explain dialects`, and the gate to [`Dialect::recognise`].
+    fn marks(&self) -> &'static [Mark];
 
-    /// Is this letter its own, how surely, and by what mark? `None`: no.
-    fn recognise(&self, letter: &RawLetter) -> Option<(Sureness, String)>;
+    /// Decides who wins a field, see `merge.rs`.
+    fn layer(&self) -> Layer {
+        Layer::Framework
+    }
 
-    /// Reads the letter. Called only if recognised. Fills what earlier, more specific dialects left open
-    /// (`context` holds what they said) and never overwrites a fact.
-    fn read(&self, letter: &RawLetter, context: &mut FailureContext);
+    /// Is this letter its own, how surely, and by what mark (`header dead-letter-topic`)? `None`: no.
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)>;
+
+    /// Reads the letter; called only if recognised. What the letter does not carry stays `None`; what cannot
+    /// be read becomes a doubt.
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony);
 
     /// Is this header the failing framework's or broker's own bookkeeping, which must stay behind on a
     /// redrive? A left-over attempt counter sends a letter straight back (K05).
@@ -37,32 +98,35 @@ pub trait Dialect: Sync {
 
     /// Takes the original message out of an envelope, or mends what must be mended, after the bookkeeping
     /// is gone. `Err` names why the letter must not be sent.
-    fn restore(&self, _letter: &RawLetter, _message: &mut Message) -> Result<(), Prospect> {
+    ///
+    /// # Errors
+    /// What would happen to the message, and the way round.
+    fn restore(&self, _letter: &Look<'_>, _message: &mut Message) -> Result<(), Prospect> {
         Ok(())
     }
 }
 
-/// Every dialect, specific before general.
+/// Every dialect. Of two that are equally close and sure, the earlier wins.
 pub static DIALECTS: &[&dyn Dialect] = &[&native::Native];
 
-/// Reads a letter with every dialect that recognises it, the surest first.
+/// Reads a letter with every dialect that recognises it.
 pub fn read(letter: &RawLetter) -> FailureContext {
-    let mut context = FailureContext::default();
-    let mut spoken: Vec<(&'static dyn Dialect, Sureness, String)> = DIALECTS
-        .iter()
-        .filter_map(|dialect| dialect.recognise(letter).map(|(sure, why)| (*dialect, sure, why)))
-        .collect();
-    spoken.sort_by_key(|(_, sure, _)| std::cmp::Reverse(*sure));
-    for (dialect, sureness, why) in spoken {
-        dialect.read(letter, &mut context);
-        context.readings.push(Reading { dialect: dialect.name(), sureness, why });
+    let look = Look::new(letter);
+    let mut spoken = Vec::new();
+    for index in gate::to_ask(&look) {
+        let dialect = DIALECTS[index];
+        if let Some((sureness, why)) = dialect.recognise(&look) {
+            let mut says = Testimony::default();
+            dialect.read(&look, &mut says);
+            spoken.push(merge::Spoken { dialect, sureness, why, says });
+        }
     }
-    context
+    merge::merge(&look, spoken)
 }
 
 /// Does this header stay behind when the letter is sent back, and whose is it?
-pub fn stays_behind(header: &Header, readings: &[Reading]) -> Option<&'static str> {
-    speaking(readings).find(|dialect| dialect.owns(header)).map(|dialect| dialect.name())
+pub fn stays_behind(header: &Header, context: &FailureContext) -> Option<&'static str> {
+    speaking(context).find(|dialect| dialect.owns(header)).map(|dialect| dialect.name())
 }
 
 /// The message as it goes back: bookkeeping off, envelope open. The caller adds redrive's own headers.
@@ -74,20 +138,19 @@ pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message,
         return Err(refused.clone());
     }
     let mut message = letter.message.clone();
-    message.headers.retain(|header| !speaking(&context.readings).any(|dialect| dialect.owns(header)));
-    message
-        .properties
-        .retain(|property| !speaking(&context.readings).any(|dialect| dialect.owns_property(property)));
-    for dialect in speaking(&context.readings) {
-        dialect.restore(letter, &mut message)?;
+    message.headers.retain(|header| stays_behind(header, context).is_none());
+    message.properties.retain(|property| !speaking(context).any(|dialect| dialect.owns_property(property)));
+    let look = Look::new(letter);
+    for dialect in speaking(context) {
+        dialect.restore(&look, &mut message)?;
     }
     Ok(message)
 }
 
 /// The native dialect always has a say over its own headers, the others if they recognised the letter.
-fn speaking(readings: &[Reading]) -> impl Iterator<Item = &'static dyn Dialect> + '_ {
-    DIALECTS
-        .iter()
-        .copied()
-        .filter(|d| d.name() == native::NAME || readings.iter().any(|reading| reading.dialect == d.name()))
+fn speaking(context: &FailureContext) -> impl Iterator<Item = &'static dyn Dialect> + '_ {
+    DIALECTS.iter().copied().filter(|dialect| {
+        dialect.name() == native::NAME
+            || context.readings.iter().any(|reading| reading.dialect == dialect.name())
+    })
 }

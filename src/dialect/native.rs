@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 
-use super::Dialect;
+use super::{Dialect, Form, Layer, Look, Mark, Testimony};
 use crate::clock::Time;
-use crate::failure::{Death, Doubt, FailureContext, Origin, Sureness};
-use crate::letter::{Header, RawLetter};
+use crate::failure::{Death, Origin, Sureness};
+use crate::letter::Header;
 use crate::stamp;
 
 /// Name of this dialect.
@@ -39,43 +39,33 @@ impl Dialect for Native {
         "redrive's own headers, as its consumer contract has them"
     }
 
-    fn marks(&self) -> &'static [&'static str] {
-        stamp::ALL
+    fn marks(&self) -> &'static [Mark] {
+        &[Mark::Prefix("redrive-")]
     }
 
-    fn recognise(&self, letter: &RawLetter) -> Option<(Sureness, String)> {
+    fn layer(&self) -> Layer {
+        Layer::Own
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let found = [stamp::DEATHS, stamp::ATTEMPT, stamp::RUN]
             .into_iter()
-            .find(|name| letter.message.headers.has(name))?;
+            .find(|name| letter.headers().has(name))?;
         Some((Sureness::Sure, format!("header {found}")))
     }
 
-    fn read(&self, letter: &RawLetter, context: &mut FailureContext) {
-        let headers = &letter.message.headers;
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        let headers = letter.headers();
         if let Some(text) = headers.last_text(stamp::DEATHS) {
             match serde_json::from_str::<Vec<Entry>>(text) {
-                Ok(entries) => take(entries, context),
-                Err(error) => context.doubts.push(Doubt {
-                    field: "deaths",
-                    why: format!("{} is not readable: {error}", stamp::DEATHS),
-                }),
+                Ok(entries) => take(entries, says),
+                Err(error) => says.doubt("deaths", format!("{} is not readable: {error}", stamp::DEATHS)),
             }
         }
-        if context.attempts.is_none()
-            && let Some(value) = headers.last(stamp::ATTEMPT)
-        {
-            match value.integer_or_digits().and_then(|n| u32::try_from(n).ok()) {
-                Some(attempts) => context.attempts = Some(attempts),
-                None => context
-                    .doubts
-                    .push(Doubt { field: "attempts", why: format!("{} is no count", stamp::ATTEMPT) }),
-            }
-        }
-        if context.origin.is_none()
-            && let Some(queue) = context.deaths.first().and_then(|death| death.place.as_ref()?.queue.clone())
-        {
-            context.origin = Some(Origin { queue: Some(queue), ..Origin::default() });
-        }
+        let attempt = headers.last(stamp::ATTEMPT);
+        says.attempts = says.number("attempts", stamp::ATTEMPT, attempt, Form::Integer);
+        let first = says.deaths.first().and_then(|death| death.place.as_ref()?.queue.clone());
+        says.origin = first.map(|queue| Origin { queue: Some(queue), ..Origin::default() });
     }
 
     fn owns(&self, header: &Header) -> bool {
@@ -83,14 +73,13 @@ impl Dialect for Native {
     }
 }
 
-/// Puts the entries into the history, before what is there already: they were written at each death, so a
-/// dialect that knows the last one only adds to them.
-fn take(entries: Vec<Entry>, context: &mut FailureContext) {
-    let deaths = entries.into_iter().map(|entry| {
+/// The entries, oldest first: they were written at each death.
+fn take(entries: Vec<Entry>, says: &mut Testimony) {
+    for entry in entries {
         if entry.trace.is_some() {
-            context.trace = entry.trace;
+            says.trace = entry.trace;
         }
-        Death {
+        says.deaths.push(Death {
             at: entry.at.as_deref().and_then(Time::parse),
             place: entry.queue.map(|queue| Origin { queue: Some(queue), ..Origin::default() }),
             consumer: entry.consumer,
@@ -102,9 +91,6 @@ fn take(entries: Vec<Entry>, context: &mut FailureContext) {
             reason: entry.reason,
             count: 1,
             ..Death::default()
-        }
-    });
-    let mut history: Vec<Death> = deaths.collect();
-    history.append(&mut context.deaths);
-    context.deaths = history;
+        });
+    }
 }

@@ -115,6 +115,19 @@ pub struct Reading {
     pub sureness: Sureness,
     /// By what it was recognised, for `show --why`.
     pub why: String,
+    /// The fields that were taken from it: `origin`, `attempts`, `deaths`, `event id`, `group`, `trace`.
+    pub said: Vec<&'static str>,
+    /// What it says and was not taken.
+    pub ignored: Vec<Ignored>,
+}
+
+/// A word of a dialect that was not taken, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    /// The field, or `everything`.
+    pub field: &'static str,
+    /// The reason, with the value where it helps.
+    pub why: String,
 }
 
 /// Something that stood in the letter and could not be taken as a fact, or is missing though it matters.

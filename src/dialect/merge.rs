@@ -1,0 +1,327 @@
+//! Joins what several dialects say about one letter into one history, in order.
+//!
+//! - A closer writer ([`Layer`]) wins a field; the others only fill what it left open, and never overwrite.
+//!   What was not taken is kept with its reason, for `show --why`.
+//! - Of two frameworks (a letter that died in one, was sent on and died in another) the one that failed
+//!   LAST wins the failure and the tries, the one that failed FIRST the origin. Their order is that of their
+//!   headers where both append, else that of their times.
+//! - Parts of two places are never mixed: an origin is filled up only by one that it does not contradict.
+
+use super::testimony::{Buried, Testimony};
+use super::{Dialect, Layer, Look};
+use crate::failure::{Death, FailureContext, Ignored, Origin, Prospect, Reading, Sureness};
+
+/// Two records of one event may differ by this much: AMQP times have whole seconds.
+const ONE_EVENT: i64 = 1_000;
+
+/// One dialect's word.
+pub(super) struct Spoken {
+    pub(super) dialect: &'static dyn Dialect,
+    pub(super) sureness: Sureness,
+    pub(super) why: String,
+    pub(super) says: Testimony,
+}
+
+impl Spoken {
+    fn layer(&self) -> Layer {
+        self.dialect.layer()
+    }
+
+    fn name(&self) -> &'static str {
+        self.dialect.name()
+    }
+}
+
+/// See the file's head.
+pub(super) fn merge(_letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContext {
+    let mut context = FailureContext::default();
+    let overruled: Vec<(&str, &str)> =
+        spoken.iter().flat_map(|word| word.says.overrules.iter().copied()).collect();
+    sort(&mut spoken);
+    context.readings = spoken
+        .iter()
+        .map(|word| {
+            let why_not = overruled.iter().find(|(name, _)| *name == word.name());
+            let ignored = why_not.map(|(_, why)| Ignored { field: "everything", why: (*why).to_owned() });
+            Reading {
+                dialect: word.name(),
+                sureness: word.sureness,
+                why: word.why.clone(),
+                said: Vec::new(),
+                ignored: ignored.into_iter().collect(),
+            }
+        })
+        .collect();
+
+    let mut kept: Vec<(usize, Spoken)> = spoken
+        .into_iter()
+        .enumerate()
+        .filter(|(_, word)| !overruled.iter().any(|(name, _)| *name == word.name()))
+        .collect();
+    origin(&mut context, &mut kept);
+    attempts(&mut context, &kept);
+    rest(&mut context, &mut kept);
+    history(&mut context, kept);
+    context.prospects.sort_by_key(badness);
+    context.prospects.dedup();
+    context
+}
+
+/// Closest layer first; in one layer the latest failure first, then the surest, then the registry's order.
+fn sort(spoken: &mut [Spoken]) {
+    spoken.sort_by(|a, b| {
+        a.layer().cmp(&b.layer()).then_with(|| later(&a.says, &b.says)).then(b.sureness.cmp(&a.sureness))
+    });
+}
+
+/// Orders the later failure first.
+fn later(a: &Testimony, b: &Testimony) -> std::cmp::Ordering {
+    let at = |says: &Testimony| says.deaths.last().filter(|death| !death.at_is_first).and_then(|d| d.at);
+    match (at(a), at(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        _ => match (a.newest_at, b.newest_at) {
+            (Some(a), Some(b)) => b.cmp(&a),
+            _ => std::cmp::Ordering::Equal,
+        },
+    }
+}
+
+fn origin(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
+    // Layers from the closest; inside the layer of frameworks the first failure has the origin.
+    let mut order: Vec<usize> = (0..kept.len()).collect();
+    order.sort_by_key(|&index| {
+        let layer = kept[index].1.layer();
+        let back = if layer == Layer::Framework { kept.len() - index } else { index };
+        (layer, back)
+    });
+    for index in order {
+        let (reading, word) = &mut kept[index];
+        let Some(said) = word.says.origin.take().filter(|origin| !origin.is_empty()) else { continue };
+        match &mut context.origin {
+            None => {
+                context.origin = Some(said);
+                context.readings[*reading].said.push("origin");
+            }
+            Some(known) if agree(known, &said) => {
+                if fill_origin(known, said) {
+                    context.readings[*reading].said.push("origin");
+                }
+            }
+            Some(_) => context.readings[*reading].ignored.push(Ignored {
+                field: "origin",
+                why: "another place than the origin: a later hop, or less exact".to_owned(),
+            }),
+        }
+    }
+}
+
+/// Tries of the closest word; a framework that failed earlier says nothing about this life.
+fn attempts(context: &mut FailureContext, kept: &[(usize, Spoken)]) {
+    let mut framework_seen = false;
+    for (reading, word) in kept {
+        let earlier_hop = word.layer() == Layer::Framework && framework_seen;
+        framework_seen |= word.layer() == Layer::Framework;
+        let Some(attempts) = word.says.attempts else { continue };
+        if context.attempts.is_none() && !earlier_hop {
+            context.attempts = Some(attempts);
+            context.readings[*reading].said.push("attempts");
+        } else if context.attempts != Some(attempts) {
+            let why =
+                if earlier_hop { "it counts an earlier life" } else { "a closer dialect says otherwise" };
+            context.readings[*reading]
+                .ignored
+                .push(Ignored { field: "attempts", why: format!("{attempts}: {why}") });
+        }
+    }
+}
+
+fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
+    for (reading, word) in kept {
+        let reading = &mut context.readings[*reading];
+        let says = &mut word.says;
+        for (field, known, said) in [
+            ("event id", &mut context.event_id, says.event_id.take()),
+            ("group", &mut context.group, says.group.take()),
+            ("trace", &mut context.trace, says.trace.take()),
+        ] {
+            match (known.as_ref(), said) {
+                (None, Some(said)) => {
+                    *known = Some(said);
+                    reading.said.push(field);
+                }
+                (Some(known), Some(said)) if *known != said => {
+                    reading
+                        .ignored
+                        .push(Ignored { field, why: format!("{said}: a closer dialect says otherwise") });
+                }
+                _ => {}
+            }
+        }
+        context.doubts.append(&mut says.doubts);
+        context.prospects.append(&mut says.prospects);
+        context.key_unavailable |= says.key_unavailable;
+        context.value_unavailable |= says.value_unavailable;
+    }
+}
+
+/// One history. It is built from the closest writer outwards: what is further away goes before it, or fills
+/// the gaps of the same event.
+fn history(context: &mut FailureContext, kept: Vec<(usize, Spoken)>) {
+    let mut deaths: Vec<Death> = Vec::new();
+    let mut last_is_the_brokers = false;
+    for (reading, word) in kept {
+        if word.says.deaths.is_empty() {
+            continue;
+        }
+        context.readings[reading].said.push("deaths");
+        let layer = word.layer();
+        let mut more = word.says.deaths;
+        if deaths.is_empty() {
+            deaths = more;
+            last_is_the_brokers = layer == Layer::Framework && word.says.buried == Buried::ByBroker;
+            continue;
+        }
+        // The same event told twice: the latest of a framework and of the broker that it rejected to, or
+        // the latest of the topology's own convention or of redrive's list and of what stands further out.
+        let one_event = match layer {
+            Layer::Broker => last_is_the_brokers,
+            _ => false,
+        };
+        if one_event
+            && let Some(theirs) = more.pop()
+            && let Some(ours) = deaths.last_mut()
+        {
+            fill_death(ours, theirs);
+        }
+        for death in more.into_iter().rev() {
+            put(&mut deaths, death);
+        }
+    }
+    context.deaths = deaths;
+}
+
+/// Puts a death of a writer further out into the history: into the event that it is, else in its time, else
+/// at the front.
+fn put(deaths: &mut Vec<Death>, death: Death) {
+    if let Some(same) = deaths.iter_mut().rev().find(|known| one_event(known, &death)) {
+        return fill_death(same, death);
+    }
+    let place = match death.at {
+        Some(at) => {
+            deaths.iter().position(|known| known.at.is_none_or(|known| known > at)).unwrap_or(deaths.len())
+        }
+        None => 0,
+    };
+    deaths.insert(place, death);
+}
+
+/// Do both tell of one event? By time if both have one, else by the very copy that failed, else by the same
+/// error in the same place.
+fn one_event(a: &Death, b: &Death) -> bool {
+    if let (Some(a_at), Some(b_at)) = (a.at, b.at)
+        && !a.at_is_first
+        && !b.at_is_first
+    {
+        return (a_at.millis() - b_at.millis()).abs() <= ONE_EVENT && compatible(a, b);
+    }
+    let (Some(a_place), Some(b_place)) = (&a.place, &b.place) else { return false };
+    a_place.offset.is_some()
+        && agree(a_place, b_place)
+        && a_place.offset == b_place.offset
+        && compatible(a, b)
+}
+
+/// No contradiction in what failed.
+fn compatible(a: &Death, b: &Death) -> bool {
+    let same = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
+    same(&a.error_class, &b.error_class)
+        && same(&a.message, &b.message)
+        && match (&a.place, &b.place) {
+            (Some(a), Some(b)) => agree(a, b),
+            _ => true,
+        }
+}
+
+/// Fills what `known` leaves open. The parts of an error are taken together or not at all.
+fn fill_death(known: &mut Death, other: Death) {
+    if same_error(known, &other) {
+        fill(&mut known.error_class, other.error_class);
+        fill(&mut known.root_class, other.root_class);
+        fill(&mut known.message, other.message);
+        fill(&mut known.root_message, other.root_message);
+        fill(&mut known.stack, other.stack);
+        fill(&mut known.stage, other.stage);
+    }
+    if known.at.is_none() {
+        known.at = other.at;
+        known.at_is_first = other.at_is_first;
+    }
+    match (&mut known.place, other.place) {
+        (place @ None, theirs) => *place = theirs,
+        (Some(ours), Some(theirs)) if agree(ours, &theirs) => {
+            fill_origin(ours, theirs);
+        }
+        _ => {}
+    }
+    fill(&mut known.tried_at, other.tried_at);
+    fill(&mut known.consumer, other.consumer);
+    fill(&mut known.reason, other.reason);
+    if known.count == 0 {
+        known.count = other.count;
+    }
+}
+
+fn same_error(a: &Death, b: &Death) -> bool {
+    let same = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
+    same(&a.error_class, &b.error_class) && same(&a.message, &b.message)
+}
+
+fn fill<T>(known: &mut Option<T>, other: Option<T>) {
+    if known.is_none() {
+        *known = other;
+    }
+}
+
+/// Does no part of one place contradict the other?
+fn agree(a: &Origin, b: &Origin) -> bool {
+    fn same<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
+        a.is_none() || b.is_none() || a == b
+    }
+    same(&a.topic, &b.topic)
+        && same(&a.partition, &b.partition)
+        && same(&a.offset, &b.offset)
+        && same(&a.timestamp, &b.timestamp)
+        && same(&a.queue, &b.queue)
+        && same(&a.exchange, &b.exchange)
+        && same(&a.routing_key, &b.routing_key)
+        && a.named.iter().all(|(kind, value)| b.named.iter().all(|(k, v)| k != kind || v == value))
+}
+
+/// Fills the parts that `known` leaves open; true if there were any.
+fn fill_origin(known: &mut Origin, other: Origin) -> bool {
+    let before = known.clone();
+    fill(&mut known.topic, other.topic);
+    fill(&mut known.partition, other.partition);
+    fill(&mut known.offset, other.offset);
+    fill(&mut known.timestamp, other.timestamp);
+    fill(&mut known.queue, other.queue);
+    fill(&mut known.exchange, other.exchange);
+    fill(&mut known.routing_key, other.routing_key);
+    for (kind, value) in other.named {
+        if !known.named.iter().any(|(k, _)| *k == kind) {
+            known.named.push((kind, value));
+        }
+    }
+    before != *known
+}
+
+/// Worst first.
+fn badness(prospect: &Prospect) -> u8 {
+    match prospect {
+        Prospect::Refused { .. } => 0,
+        Prospect::Pointer { .. } => 1,
+        Prospect::ToQueue { .. } => 2,
+        Prospect::OneTry { .. } => 3,
+        Prospect::Afresh => 4,
+    }
+}

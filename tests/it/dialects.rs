@@ -1,0 +1,147 @@
+//! Every letter under `tests/fixtures/letters` is read, and every field of its `expected` checked.
+
+mod capture;
+
+use std::path::Path;
+
+use redrive::clock::Time;
+use redrive::dialect;
+use redrive::failure::{FailureContext, Origin};
+use serde_json::Value as Json;
+
+use capture::Capture;
+
+/// Letters whose dialect is not written yet, by the beginning of the file's name.
+const PENDING: &[&str] = &[
+    "aio-pika",
+    "aws-lambda",
+    "bunnybus",
+    "camel",
+    "celery",
+    "dramatiq",
+    "easynetq",
+    "eventbridge",
+    "faststream",
+    "kafka",
+    "karafka",
+    "kicks",
+    "laravel",
+    "masstransit",
+    "moleculer",
+    "node-ts",
+    "nservicebus",
+    "quarkus",
+    "rabbitmq",
+    "rascal",
+    "rebus",
+    "sentry",
+    "shoryuken",
+    "sns",
+    "spring",
+    "sqs",
+    "symfony",
+    "watermill",
+    "wolverine",
+];
+
+/// Beside what the letter carries, these need words of the topology: custom header names.
+fn all() -> Vec<Capture> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/letters");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| Capture::load(path)).collect()
+}
+
+#[test]
+fn every_letter_is_read_as_expected() {
+    let (mut right, mut wrong, mut pending, mut fields) = (0, Vec::new(), 0, 0);
+    for capture in all() {
+        let context = dialect::read(&capture.letter);
+        let checked = check(&capture, &context);
+        fields += checked.fields;
+        if checked.wrong.is_empty() {
+            right += 1;
+        } else if PENDING.iter().any(|prefix| capture.name.starts_with(prefix)) {
+            pending += 1;
+        } else {
+            let read_as: Vec<_> = context.readings.iter().map(|reading| reading.dialect).collect();
+            wrong.push(format!("{} read as {read_as:?}\n    {}", capture.name, checked.wrong.join("\n    ")));
+        }
+    }
+    println!(
+        "dialects: {right} letters right, {} wrong, {pending} not yet, {fields} fields checked",
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What was compared in one letter.
+#[derive(Default)]
+struct Checked {
+    fields: usize,
+    wrong: Vec<String>,
+}
+
+impl Checked {
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, field: &str, expected: T, found: T) {
+        self.fields += 1;
+        if expected != found {
+            self.wrong.push(format!("{field}: expected {expected:?}, found {found:?}"));
+        }
+    }
+}
+
+fn check(capture: &Capture, context: &FailureContext) -> Checked {
+    let expected = &capture.json["expected"];
+    let mut checked = Checked::default();
+    let last = context.last();
+    let text = |name: &str| expected[name].as_str().map(str::to_owned);
+    check_origin(&mut checked, &expected["origin"], context.origin.as_ref());
+    checked.same("group", text("group"), last.and_then(|death| death.consumer.clone()));
+    checked.same("error_class", text("error_class"), last.and_then(|death| death.error_class.clone()));
+    checked.same("root_class", text("root_class"), last.and_then(|death| death.root_class.clone()));
+    checked.same("message", text("message"), last.and_then(|death| death.message.clone()));
+    checked.same("attempts", expected["attempts"].as_u64(), context.attempts.map(u64::from));
+    let failed_at = last.filter(|death| !death.at_is_first).and_then(|death| death.at);
+    let (want, found) = (expected["failed_at"].as_i64(), failed_at.map(Time::millis));
+    match (want, found) {
+        (Some(want), Some(found)) if (want - found).abs() <= 5 => checked.fields += 1,
+        _ => checked.same("failed_at", want, found),
+    }
+    let stack = expected["stack"].as_bool().unwrap_or(false);
+    checked.same("stack", stack, last.is_some_and(|death| death.stack.is_some()));
+    if let Some(traps) = capture.json["letter_says"].as_object() {
+        for (name, trap) in traps {
+            let found = context.attempts.map(u64::from);
+            if found.is_some() && trap.as_u64() == found && expected["attempts"].as_u64() != found {
+                checked.wrong.push(format!("{name}: the trap {trap} was taken for a fact"));
+            }
+            checked.fields += 1;
+        }
+    }
+    checked
+}
+
+fn check_origin(checked: &mut Checked, expected: &Json, found: Option<&Origin>) {
+    let Some(parts) = expected.as_object() else {
+        return checked.same("origin", None, found.filter(|origin| !origin.is_empty()));
+    };
+    let nowhere = Origin::default();
+    let found = found.unwrap_or(&nowhere);
+    for (part, expected) in parts {
+        let field = format!("origin.{part}");
+        let said: Option<Json> = match part.as_str() {
+            "topic" => found.topic.clone().map(Json::from),
+            "partition" => found.partition.map(Json::from),
+            "offset" => found.offset.map(Json::from),
+            "timestamp" => found.timestamp.map(|at| Json::from(at.millis())),
+            "queue" => found.queue.clone().map(Json::from),
+            "exchange" => found.exchange.clone().map(Json::from),
+            "routing_key" => found.routing_key.clone().map(Json::from),
+            named => {
+                found.named.iter().find(|(kind, _)| *kind == named).map(|(_, value)| value.clone().into())
+            }
+        };
+        checked.same(&field, expected.clone(), said.unwrap_or(Json::Null));
+    }
+}

@@ -13,5 +13,6 @@ pub mod failure;
 pub mod letter;
 pub mod plan;
 pub mod relay;
+pub mod selection;
 pub mod stamp;
 pub mod topology;

@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Time {
 /// Units of a duration as text, largest first.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads `5s`, `1m`, `1h30m`, `14d`, `250ms`. A number without a unit is refused: 60 is milliseconds to
+/// Reads `5s`, `1m`, `1h30m`, `13d 22h`, `250ms`. A number without a unit is refused: 60 is milliseconds to
 /// one broker and seconds to another.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
@@ -118,7 +118,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         }
         last = *scale;
         total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(*scale)?)?;
-        rest = tail;
+        rest = match tail.strip_prefix(' ') {
+            Some("") => return None,
+            Some(next) => next,
+            None => tail,
+        };
     }
     Some(Duration::from_millis(total))
 }
@@ -234,7 +238,22 @@ mod tests {
         assert_eq!(parse_duration("5s"), Some(Duration::from_secs(5)));
         assert_eq!(parse_duration("1h30m"), Some(Duration::from_secs(5400)));
         assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
-        for bad in ["", "60", "1.5s", "5 s", "-1s", "1m1h", "1s1s", "5x", "s", "99999999999999999999d"] {
+        assert_eq!(parse_duration("13d 22h"), Some(Duration::from_secs(334 * 3600)));
+        for bad in [
+            "",
+            "60",
+            "1.5s",
+            "5 s",
+            "-1s",
+            "1m1h",
+            "1s1s",
+            "5 m s",
+            "5s ",
+            "5s  1ms",
+            "5x",
+            "s",
+            "99999999999999999999d",
+        ] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
     }

@@ -14,5 +14,6 @@ pub mod letter;
 pub mod plan;
 pub mod relay;
 pub mod selection;
+pub mod redact;
 pub mod stamp;
 pub mod topology;

@@ -9,8 +9,23 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+mod build;
+pub mod codes;
+pub mod keys;
+mod load;
+mod nearest;
+mod outside;
+mod read;
+mod rules;
+mod scalars;
 mod secrets;
+#[cfg(test)]
+mod tests;
+mod yaml;
 
+pub use load::{Loaded, load, load_file};
+pub use nearest::nearest;
+pub use outside::Outside;
 pub use secrets::Secret;
 
 /// A value and where it stands in the file: bytes of the source text.
@@ -94,6 +109,9 @@ pub struct BrokerDecl {
     pub protected: bool,
     /// The client's own settings, as written; only those on the adapter's list.
     pub options: Vec<(At<String>, At<Secret>)>,
+    /// References that could not be followed, as written (`${MQ_PASSWORD}`): fine for `check`, an error on
+    /// connecting.
+    pub unresolved: Vec<At<String>>,
 }
 
 impl BrokerDecl {
@@ -187,6 +205,97 @@ pub enum Rate {
     Unlimited,
 }
 
+impl Rate {
+    /// Reads `50/s`, `600/m`, `1000/h`, `0.5/s`, `unlimited`. A number without a time is refused.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "unlimited" {
+            return Some(Self::Unlimited);
+        }
+        let (number, per) = text.split_once('/')?;
+        let seconds = match per {
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        let digits =
+            |part: &str| !part.is_empty() && part.len() <= 12 && part.bytes().all(|b| b.is_ascii_digit());
+        let right = match number.split_once('.') {
+            Some((whole, part)) => digits(whole) && digits(part),
+            None => digits(number),
+        };
+        let number = number.parse::<f64>().ok().filter(|number| right && *number > 0.0)?;
+        Some(Self::PerSecond(number / seconds))
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", (rate * 100.0).round() / 100.0),
+            Self::PerSecond(rate) if rate * 60.0 >= 1.0 => {
+                write!(f, "{}/m", (rate * 6_000.0).round() / 100.0)
+            }
+            Self::PerSecond(rate) => write!(f, "{}/h", (rate * 360_000.0).round() / 100.0),
+        }
+    }
+}
+
+/// Where a home-made consumer writes something down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In this header.
+    Header(String),
+    /// At this JSON pointer of the body.
+    Body(String),
+}
+
+/// How a header holds a number of attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NumberForm {
+    /// Decimal text.
+    #[default]
+    Text,
+    /// Four bytes, the highest first.
+    Int32,
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeForm {
+    /// RFC 3339 with a zone.
+    #[default]
+    Rfc3339,
+    /// Milliseconds since 1970.
+    Milliseconds,
+    /// Seconds since 1970.
+    Seconds,
+}
+
+/// A home-made convention of writing down why a message died (`failure:`); read before the known dialects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FailureConvention {
+    /// Class or code of the error.
+    pub error: Option<At<Place>>,
+    /// Its message.
+    pub message: Option<At<Place>>,
+    /// Stack trace.
+    pub stack: Option<At<Place>>,
+    /// Queue or topic that it died in.
+    pub origin: Option<At<Place>>,
+    /// How many tries failed.
+    pub attempts: Option<At<Place>>,
+    /// How `attempts` is held.
+    pub attempts_as: NumberForm,
+    /// When it died.
+    pub at: Option<At<Place>>,
+    /// How `at` is written.
+    pub at_as: TimeForm,
+    /// Headers that stay behind in a redrive.
+    pub strip: Vec<At<String>>,
+}
+
 /// Defaults of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedriveDecl {
@@ -241,14 +350,16 @@ pub struct Channel {
     pub dead_letter: DeadLetterDecl,
     /// Defaults of its runs.
     pub redrive: RedriveDecl,
-    /// What only one broker needs: `(scheme, settings)`; the adapter reads its own.
+    /// How a home-made consumer writes down why a message died.
+    pub failure: Option<FailureConvention>,
+    /// What only one broker needs: `(block, settings)`, `kafka`, `rabbitmq`, `sqs`; the adapter reads its own.
     pub blocks: Vec<(String, Settings)>,
 }
 
 impl Channel {
-    /// A setting in the block of `scheme`.
-    pub fn setting(&self, scheme: &str, key: &str) -> Option<&At<Setting>> {
-        let (_, settings) = self.blocks.iter().find(|(name, _)| name == scheme)?;
+    /// A setting in the block `block`: `kafka`, `rabbitmq`, `sqs`.
+    pub fn setting(&self, block: &str, key: &str) -> Option<&At<Setting>> {
+        let (_, settings) = self.blocks.iter().find(|(name, _)| name == block)?;
         settings.iter().find(|(name, _)| name.value == key).map(|(_, value)| value)
     }
 }

@@ -17,3 +17,4 @@ pub mod relay;
 pub mod selection;
 pub mod stamp;
 pub mod topology;
+pub mod triage;

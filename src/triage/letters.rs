@@ -1,0 +1,127 @@
+//! Single letters, the oldest first: in bounded memory, however many there are.
+
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+use super::look::Collect;
+use crate::clock::Time;
+use crate::dead_letter::DeadLetter;
+use crate::failure::CauseId;
+use crate::letter::LetterId;
+use crate::selection::Limit;
+
+/// Most letters that a list holds, whatever the limit says: beyond, it names so many of them and says so.
+const MOST: usize = 100_000;
+/// Longest text of a field, in characters; the list is for looking over, `show` has the whole.
+const LONGEST: usize = 200;
+
+/// What a list shows of a letter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// When it died; unknown ones stand last.
+    pub died: (bool, Option<Time>),
+    /// Order of arrival, among letters of one time.
+    pub arrival: u64,
+    /// Id.
+    pub id: LetterId,
+    /// Failed tries.
+    pub tries: Option<u32>,
+    /// Ordering key.
+    pub group: Option<String>,
+    /// Bytes in all.
+    pub size: u64,
+    /// Bytes of the body; `None` is a null body.
+    pub body_len: Option<u64>,
+    /// Innermost error class.
+    pub class: Option<String>,
+    /// Innermost message, or the reason word.
+    pub message: Option<String>,
+    /// Business identity.
+    pub event_id: Option<String>,
+    /// Cause.
+    pub cause: CauseId,
+    /// When retention takes it.
+    pub expires: Option<Time>,
+    /// How often it was sent back.
+    pub redriven: u32,
+    /// The run that moved it already, where such letters are shown.
+    pub moved_by: Option<String>,
+}
+
+impl Listed {
+    /// What a list shows of `letter`.
+    pub fn of(letter: &DeadLetter) -> Self {
+        let died = letter.died_at.map(|(at, _)| at);
+        let reason = || letter.context.last().and_then(|death| death.reason.as_deref());
+        Self {
+            died: (died.is_none(), died),
+            arrival: letter.raw.arrival,
+            id: letter.raw.id.clone(),
+            tries: letter.context.attempts,
+            group: letter.group.value.as_deref().map(short),
+            size: letter.raw.size(),
+            body_len: letter.raw.body_len,
+            class: letter.error_class().map(short),
+            message: letter.error_message().or_else(reason).map(short),
+            event_id: letter.event_id.value.as_deref().map(short),
+            cause: letter.cause.id.clone(),
+            expires: letter.expires_at(),
+            redriven: letter.redriven,
+            moved_by: letter.raw.facts.moved_by.clone(),
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The oldest letters of a look.
+#[derive(Debug)]
+pub struct Oldest {
+    most: usize,
+    kept: BinaryHeap<Listed>,
+    /// All letters, also those not kept.
+    pub letters: u64,
+}
+
+impl Oldest {
+    /// Keeps as many as `limit` says.
+    pub fn new(limit: Limit) -> Self {
+        let most = match limit {
+            Limit::All => MOST,
+            Limit::AtMost(most) => usize::try_from(most).unwrap_or(MOST).min(MOST),
+        };
+        Self { most, kept: BinaryHeap::new(), letters: 0 }
+    }
+
+    /// Takes a letter in.
+    pub fn add(&mut self, letter: &DeadLetter) {
+        self.letters += 1;
+        if self.kept.len() < self.most {
+            self.kept.push(Listed::of(letter));
+            return;
+        }
+        let Some(mut youngest) = self.kept.peek_mut() else { return };
+        let died = letter.died_at.map(|(at, _)| at);
+        let key = ((died.is_none(), died), letter.raw.arrival, &letter.raw.id);
+        if key < (youngest.died, youngest.arrival, &youngest.id) {
+            *youngest = Listed::of(letter);
+        }
+    }
+
+    /// Those kept, the oldest first.
+    pub fn into_sorted(self) -> Vec<Listed> {
+        self.kept.into_sorted_vec()
+    }
+}
+
+impl Collect for Oldest {
+    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
+        self.add(&letter);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,23 @@
+//! What a look at dead letters makes of them: causes, lists, what sets a cause apart, growth. Bounded in
+//! memory whatever the depth, and pure but for reading pages; rendering is elsewhere.
+
+mod buckets;
+mod contrast;
+mod groups;
+mod growth;
+mod letters;
+mod look;
+mod prospects;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+
+pub use buckets::{BUCKETS, Bucket, Buckets, By, Expiry, MOST_BUCKETS, SOON, STEP};
+pub use contrast::{Contrast, Difference, Feature};
+pub use groups::Groups;
+pub use growth::{Growth, Looks};
+pub use letters::{Listed, Oldest};
+pub use look::{Collect, Looked, find_letter, look};
+pub use prospects::{Deed, deed, times};

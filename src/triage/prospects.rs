@@ -1,0 +1,91 @@
+//! What a redrive would do to one letter, by the topology's rules and what its dialects say.
+
+use serde::Serialize;
+
+use crate::clock::{Time, exact};
+use crate::dead_letter::DeadLetter;
+use crate::dialect;
+use crate::failure::Prospect;
+use crate::stamp;
+use crate::topology::Channel;
+
+/// What would be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Deed {
+    /// Why it would not be sent, and the way round; `None`: it would.
+    pub stays: Option<(String, String)>,
+    /// The queue or topic it would go to.
+    pub target: String,
+    /// How it would be handled there, in words.
+    pub start: String,
+    /// Headers that redrive would add.
+    pub adds: Vec<String>,
+    /// How many headers and properties would travel, and how many stay behind.
+    pub travel: usize,
+    /// See `travel`.
+    pub stay: usize,
+}
+
+/// What a redrive of `letter` to `target` would do.
+pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> Deed {
+    let count = letter.redriven.saturating_add(1);
+    let had = letter.raw.message.headers.len() + letter.raw.message.properties.len();
+    let (mut stays, travel) = match dialect::outgoing(&letter.raw, &letter.context) {
+        Ok(message) => (None, message.headers.len() + message.properties.len()),
+        Err(Prospect::Refused { why, way_round }) => (Some((why, way_round)), 0),
+        Err(_) => {
+            (Some(("its dialect does not let it go back as it is".to_owned(), "see --why".to_owned())), 0)
+        }
+    };
+    let most = channel.redrive.max_redrives.value.get();
+    if stays.is_none() && letter.context.value_unavailable {
+        let why = "its body was lost when it was buried: sending it would write a tombstone".to_owned();
+        stays = Some((why, "take the message from its origin".to_owned()));
+    }
+    if stays.is_none() && letter.redriven >= most {
+        let why = format!("it was redriven {} already, {most} allowed", times(letter.redriven));
+        stays = Some((why, "raise redrive.max_redrives once the cause is gone".to_owned()));
+    }
+    if stays.is_none()
+        && let (Some(window), Some((died, _))) = (&channel.redrive.dedup_window, letter.died_at)
+        && now.since(died) > window.value
+    {
+        let why = format!(
+            "it died before the dedup_window of {}: consumers may have forgotten its id",
+            exact(window.value)
+        );
+        stays = Some((why, "raise redrive.dedup_window if that is safe".to_owned()));
+    }
+    Deed {
+        stays,
+        target: target.to_owned(),
+        start: start(letter, channel),
+        adds: vec![stamp::RUN.to_owned(), format!("{} {count}", stamp::COUNT), stamp::FROM.to_owned()],
+        travel,
+        stay: had.saturating_sub(travel),
+    }
+}
+
+/// `once`, `twice`, `3 times`.
+pub fn times(count: u32) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    }
+}
+
+fn start(letter: &DeadLetter, channel: &Channel) -> String {
+    let worst = letter.context.prospects.iter().find(|prospect| !matches!(prospect, Prospect::Afresh));
+    match worst {
+        Some(Prospect::OneTry { why }) => format!("one try only: {why}"),
+        Some(Prospect::Refused { why, .. }) => why.clone(),
+        Some(Prospect::Pointer { at }) => format!("only a pointer: the payload is at {at}"),
+        Some(Prospect::ToQueue { queue, why }) => format!("must go to the queue {queue}: {why}"),
+        Some(Prospect::Afresh) | None => match channel.tiers.len() + 1 {
+            1 => "afresh".to_owned(),
+            tries => format!("afresh: {tries} tries"),
+        },
+    }
+}

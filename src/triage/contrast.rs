@@ -142,7 +142,8 @@ impl Contrast {
             // Of equally strong ones what is there says more than what is not, and a value more than a field.
             strength
                 .then(share(*right).total_cmp(&share(*left)))
-                .then(b.value.is_some().cmp(&a.value.is_some())).then(a.cmp(b))
+                .then(b.value.is_some().cmp(&a.value.is_some()))
+                .then(a.cmp(b))
         });
         let mut told: Vec<Difference> = Vec::new();
         for (feature, counts) in found {

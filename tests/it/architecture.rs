@@ -17,6 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("topology", &["clock", "diagnostic", "redact", "stamp", "broker"]),
     ("dead_letter", &["clock", "letter", "failure", "dialect", "stamp", "topology"]),
     ("selection", &["clock", "letter", "failure", "dead_letter", "diagnostic", "topology"]),
+    (
+        "triage",
+        &["clock", "letter", "failure", "dialect", "dead_letter", "selection", "stamp", "topology", "broker"],
+    ),
     ("plan", &["topology", "diagnostic"]),
     ("manifest", &["clock", "letter", "failure", "selection", "stamp"]),
     (
@@ -55,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "redact",
             "stamp",
             "broker",
+            "triage",
             "run",
             "ledger",
         ],
@@ -68,6 +73,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("governor", &["run/pace.rs"]),
     ("indicatif", &["render/progress.rs"]),
     ("jiff", &["clock.rs"]),
+    ("regex", &["selection/pattern.rs"]),
     ("serde_saphyr", &["topology/yaml.rs"]),
     ("clap", &["cli/", "main.rs"]),
     ("rusqlite", &["broker/sqlite/", "ledger/"]),

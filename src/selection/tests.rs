@@ -1,3 +1,5 @@
+//! The language by example and by property: what it selects, what it refuses, what it prints.
+
 use std::sync::Arc;
 use std::time::Duration;
 

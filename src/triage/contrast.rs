@@ -93,7 +93,7 @@ impl Contrast {
             if let Some(at) = died {
                 self.seen_deaths += 1;
                 let step = 1 + self.seen_deaths / MOST_DEATHS as u64;
-                if self.seen_deaths % step == 0 && self.other_deaths.len() < 2 * MOST_DEATHS {
+                if self.seen_deaths.is_multiple_of(step) && self.other_deaths.len() < 2 * MOST_DEATHS {
                     self.other_deaths.push(at);
                 }
             }

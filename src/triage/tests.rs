@@ -1,3 +1,5 @@
+//! Looks through letters in memory: counting, lists, contrasts, and what a redrive would do.
+
 use std::ops::ControlFlow;
 
 use super::testing::{Fake, NOW, channel, letter};

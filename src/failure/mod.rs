@@ -3,6 +3,7 @@
 //! A fact that the letter does not carry is `None`, never a guess; what could not be read is a [`Doubt`].
 
 mod fingerprint;
+pub mod stack;
 
 use serde::Serialize;
 

@@ -1,0 +1,394 @@
+//! The first frame of the application's own code: where a failure belongs, whatever library threw it.
+//!
+//! Names are normalised, so that a rebuild, a restart or another machine gives the same one: no line
+//! numbers, no numbers of lambdas, closures and generated classes, no addresses, no release folders.
+
+use super::{Language, bounded, language};
+
+/// A frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Short, for people: `OrderMapper.toInvoice`.
+    pub label: String,
+    /// The whole name, for comparing: `com.example.orders.OrderMapper.toInvoice`.
+    pub name: String,
+}
+
+/// Packages of runtimes and frameworks, which are nobody's own code.
+const LIBRARIES: &[&str] = &[
+    // Java
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "jakarta.",
+    "kotlin.",
+    "kotlinx.",
+    "scala.",
+    "akka.",
+    "org.springframework.",
+    "org.apache.",
+    "org.hibernate.",
+    "org.postgresql.",
+    "org.jboss.",
+    "org.eclipse.",
+    "org.slf4j.",
+    "org.aopalliance.",
+    "com.fasterxml.",
+    "com.google.",
+    "com.zaxxer.",
+    "com.mysql.",
+    "com.rabbitmq.",
+    "io.netty.",
+    "io.smallrye.",
+    "io.quarkus.",
+    "io.vertx.",
+    "io.micrometer.",
+    "io.opentelemetry.",
+    "io.grpc.",
+    "io.confluent.",
+    "reactor.",
+    "okhttp3.",
+    "feign.",
+    "net.bytebuddy.",
+    "ch.qos.",
+    "software.amazon.",
+    // .NET
+    "System.",
+    "Microsoft.",
+    "MassTransit.",
+    "NServiceBus.",
+    "Rebus.",
+    "EasyNetQ.",
+    "Wolverine.",
+    "RabbitMQ.",
+    "Newtonsoft.",
+    "Npgsql.",
+    "Polly.",
+    "Castle.",
+    "GreenPipes.",
+    "Confluent.",
+    "Amazon.",
+    "Dapper.",
+    "MediatR.",
+    // PHP
+    "Symfony\\",
+    "Illuminate\\",
+    "Doctrine\\",
+    "GuzzleHttp\\",
+    "Monolog\\",
+    "PDO",
+    "Composer\\",
+    "Laravel\\",
+    // Go
+    "runtime.",
+    "runtime/",
+    "reflect.",
+    "net/",
+    "encoding/",
+    "database/",
+    "panic(",
+    "testing.",
+    "sync.",
+    // Rust
+    "std::",
+    "core::",
+    "alloc::",
+    "tokio::",
+    "rust_begin_unwind",
+    "__rust",
+    "futures",
+    "_start",
+    "main::",
+    "<",
+    "lapin::",
+    "rdkafka::",
+    "anyhow::",
+    "serde",
+    "hyper::",
+    "tower::",
+];
+
+/// Folders of libraries, in languages whose frames name files.
+const LIBRARY_FOLDERS: &[&str] = &[
+    "site-packages",
+    "dist-packages",
+    "/lib/python",
+    "<frozen ",
+    "<string>",
+    "node_modules",
+    "node:",
+    "internal/",
+    "/gems/",
+    "/ruby/",
+    "<internal:",
+    "/vendor/",
+    "/rubygems/",
+];
+
+/// The first own frame, from where the innermost cause was thrown outwards. `own_code` holds prefixes of
+/// packages, namespaces or folders; empty, or if none of them is in the trace: the first frame that belongs
+/// to no known library.
+pub fn own_frame(text: &str, own_code: &[String]) -> Option<Frame> {
+    let text = bounded(text);
+    let language = language(text)?;
+    if !own_code.is_empty() {
+        let own = |name: &str, file: &str| own_code.iter().any(|prefix| is_own(prefix, name, file));
+        if let Some(frame) = first(language, text, &own) {
+            return Some(frame);
+        }
+    }
+    first(language, text, &|name, file| {
+        !LIBRARIES.iter().any(|prefix| name.starts_with(prefix))
+            && !LIBRARY_FOLDERS.iter().any(|folder| file.contains(folder))
+    })
+}
+
+fn is_own(prefix: &str, name: &str, file: &str) -> bool {
+    if prefix.is_empty() {
+        return false;
+    }
+    if name.starts_with(prefix) {
+        return true;
+    }
+    // Where frames name files, `com.example` is the folder `com/example`.
+    !file.is_empty() && (file.contains(prefix) || file.contains(&prefix.replace(['.', '\\'], "/")))
+}
+
+fn first(language: Language, text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    match language {
+        Language::Java => java(text, own),
+        Language::Python => python(text, own),
+        Language::DotNet => text.lines().find_map(|line| dotnet(line, own)),
+        Language::Go => go(text, own),
+        Language::JavaScript => text.lines().find_map(|line| javascript(line, own)),
+        Language::Php => text.lines().find_map(|line| php(line, own)),
+        Language::Ruby => text.lines().find_map(|line| ruby(line, own)),
+        Language::Rust => text.lines().find_map(|line| rust(line, own)),
+    }
+}
+
+/// Sections from the innermost cause outwards; in each, the frames from the top.
+fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let mut end = text.len();
+    loop {
+        let start = text[..end].rfind("\nCaused by: ").map_or(0, |newline| newline + 1);
+        let mut at = start;
+        loop {
+            if let Some(line) = text[at..end].strip_prefix("\tat ")
+                && let Some(frame) = java_frame(line, own)
+            {
+                return Some(frame);
+            }
+            match text[at..end].find('\n') {
+                Some(newline) => at += newline + 1,
+                None => break,
+            }
+        }
+        if start == 0 {
+            return None;
+        }
+        end = start;
+    }
+}
+
+fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let name = &line[..line.find('(')?];
+    // `app//`, `java.base@17/`: loader and module, but not the hidden class `Foo$$Lambda/0x12.run`.
+    if name.contains("$$") || name.contains("$Proxy") || name.contains("GeneratedMethodAccessor") {
+        return None;
+    }
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if !own(name, "") {
+        return None;
+    }
+    let name = without_numbers(name, b'$');
+    let label = {
+        let mut parts = name.rsplitn(3, '.');
+        let method = parts.next().unwrap_or_default();
+        let class = parts.next().unwrap_or_default();
+        let method = method.strip_prefix("lambda$").unwrap_or(method).trim_end_matches('$');
+        let class = class.trim_end_matches('$');
+        if class.is_empty() { method.to_owned() } else { format!("{class}.{method}") }
+    };
+    Some(Frame { label, name })
+}
+
+/// Takes the digits behind each `mark` off.
+fn without_numbers(name: &str, mark: u8) -> String {
+    let mut kept = String::with_capacity(name.len());
+    let mut after_mark = false;
+    for c in name.chars() {
+        after_mark = if after_mark && c.is_ascii_digit() { true } else { c as u32 == u32::from(mark) };
+        if !(after_mark && c.is_ascii_digit()) {
+            kept.push(c);
+        }
+    }
+    kept
+}
+
+/// The innermost block stands first, the innermost frame last in it.
+fn python(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    super::python::blocks(text).find_map(|block| {
+        block.lines().rev().find_map(|line| {
+            let line = line.trim_start().strip_prefix("File \"")?;
+            let (file, tail) = line.split_once("\", line ")?;
+            let function = tail.split_once(", in ").map_or("<module>", |(_, function)| function.trim());
+            own(function, file).then(|| in_file(file, function))
+        })
+    })
+}
+
+/// A frame named by its file: its last folder and its name, without release numbers.
+fn in_file(file: &str, function: &str) -> Frame {
+    let mut parts = file.rsplit(['/', '\\']);
+    let last = parts.next().unwrap_or_default();
+    let stem = last.split('.').next().unwrap_or(last);
+    let folder =
+        parts.next().filter(|folder| !folder.bytes().any(|b| b.is_ascii_digit())).unwrap_or_default();
+    let label = format!("{stem}.{function}");
+    let name = if folder.is_empty() { label.clone() } else { format!("{folder}/{label}") };
+    Frame { label, name }
+}
+
+fn dotnet(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let line = line.trim_start().strip_prefix("at ")?;
+    let name = &line[..line.find('(')?];
+    if !own(name, "") {
+        return None;
+    }
+    // `Handler.<Handle>d__5.MoveNext`, `<>c__DisplayClass3_0.<Handle>b__0`: what the compiler made of Handle.
+    let mut kept = String::with_capacity(name.len());
+    for part in name.split('.') {
+        let part = match part.split_once('<').and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
+        {
+            Some((_, ("", _))) => continue,
+            Some(("", (method, _))) => method,
+            _ if part == "MoveNext" => continue,
+            _ => part.split(['`', '[']).next().unwrap_or(part),
+        };
+        if !kept.is_empty() {
+            kept.push('.');
+        }
+        kept.push_str(part);
+    }
+    Some(Frame { label: last_two(&kept, '.'), name: kept })
+}
+
+fn last_two(name: &str, separator: char) -> String {
+    match name.rmatch_indices(separator).nth(1) {
+        Some((at, _)) => name[at + separator.len_utf8()..].to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+/// Behind the call of `panic`, if there is one. Modules of other hosts are libraries unless declared own.
+fn go(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let from = text.find("\npanic(").map_or(0, |at| at + 1);
+    let mut library = None;
+    for line in text[from..].lines() {
+        if line.starts_with(['\t', ' ']) || line.starts_with("goroutine ") || line.starts_with("created by ")
+        {
+            continue;
+        }
+        let Some(open) = line.rfind('(') else { continue };
+        let name = &line[..open];
+        if name.is_empty() || line.starts_with("panic(") || !own(name, "") {
+            continue;
+        }
+        let frame = go_frame(name);
+        if name.split('/').next().is_some_and(|host| host.contains('.') && name.contains('/')) {
+            library.get_or_insert(frame);
+        } else {
+            return Some(frame);
+        }
+    }
+    library
+}
+
+fn go_frame(name: &str) -> Frame {
+    let mut kept = name.replace("[...]", "");
+    while let Some((head, tail)) = kept.rsplit_once('.') {
+        let number = tail.strip_prefix("func").unwrap_or(tail);
+        let closure = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        if !closure && !tail.starts_with("gowrap") {
+            break;
+        }
+        kept = head.to_owned();
+    }
+    let label = kept.rsplit('/').next().unwrap_or(&kept).to_owned();
+    Frame { label, name: kept }
+}
+
+fn javascript(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let line = line.trim_start().strip_prefix("at ")?;
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let line = line.strip_prefix("new ").unwrap_or(line);
+    let (function, file) = match line.rsplit_once(" (") {
+        Some((function, file)) => (function, file.trim_end_matches(')')),
+        None => ("", line),
+    };
+    let file = file.strip_prefix("file://").unwrap_or(file);
+    if file == "<anonymous>" || file == "native" || !own(function, file) {
+        return None;
+    }
+    let mut path = file;
+    for _ in 0..2 {
+        if let Some((head, tail)) = path.rsplit_once(':')
+            && tail.bytes().all(|b| b.is_ascii_digit())
+        {
+            path = head;
+        }
+    }
+    let function = function.split(" [as ").next().unwrap_or(function);
+    let function = function.strip_prefix("Object.").unwrap_or(function);
+    let function = if function.is_empty() { "<anonymous>" } else { function };
+    Some(in_file(path, function))
+}
+
+fn php(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let line = line.strip_prefix('#')?;
+    let (_, call) = line.split_once(": ")?;
+    let name = &call[..call.find('(')?];
+    if name.contains("{closure") || !(name.contains('\\') || name.contains("->") || name.contains("::")) {
+        return None;
+    }
+    own(name, "").then(|| {
+        let label = name.rsplit('\\').next().unwrap_or(name).to_owned();
+        Frame { label, name: name.to_owned() }
+    })
+}
+
+fn ruby(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("from ").unwrap_or(line);
+    let (place, tail) = line.split_once(":in ")?;
+    let (file, number) = place.rsplit_once(':')?;
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) || !own("", file) {
+        return None;
+    }
+    let method = tail.trim_start_matches(['`', '\'']).split('\'').next().unwrap_or_default();
+    let method = method.rsplit(" in ").next().unwrap_or(method);
+    Some(in_file(file, method))
+}
+
+fn rust(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+    let (number, name) = line.trim_start().split_once(": ")?;
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let name = name.trim();
+    let name = match name.rsplit_once("::h") {
+        Some((head, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => head,
+        _ => name,
+    };
+    let name = name.replace("::{{closure}}", "");
+    own(&name, "").then(|| {
+        let label = match name.rmatch_indices("::").nth(1) {
+            Some((at, _)) => name[at + 2..].to_owned(),
+            None => name.clone(),
+        };
+        Frame { label, name }
+    })
+}

@@ -5,6 +5,7 @@
 //! what each module may import, held by `tests/it/architecture.rs`.
 
 pub mod broker;
+pub mod cli;
 pub mod clock;
 pub mod dead_letter;
 pub mod diagnostic;
@@ -14,6 +15,7 @@ pub mod letter;
 pub mod plan;
 pub mod redact;
 pub mod relay;
+pub mod render;
 pub mod selection;
 pub mod stamp;
 pub mod topology;

@@ -1,5 +1,5 @@
 //! The `redrive` program: hands the command line to the library and exits with its code.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    redrive::cli::main()
 }

@@ -2,4 +2,5 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod architecture;
+mod cli;
 mod dialects;

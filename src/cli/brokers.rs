@@ -1,0 +1,187 @@
+//! Which broker a verb goes to, and the door to it.
+//!
+//! `--broker`, then `REDRIVE_BROKER`, then the channel's own, the default, the only one. A protected broker is
+//! changed only by a command line that names it; the environment does not count as that.
+
+use std::path::Path;
+
+use super::context::Context;
+use super::error::CommandError;
+use super::topology_file::Loaded;
+use crate::broker::{Broker, OpenContext, kind_of};
+use crate::topology::{BrokerDecl, Channel, nearest};
+
+/// A broker, and whether the command line named it.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen<'t> {
+    /// As declared.
+    pub decl: &'t BrokerDecl,
+    /// Named by `--broker`.
+    pub named: bool,
+}
+
+/// A broker with the channels that a verb works on there.
+#[derive(Debug, Clone)]
+pub struct Target<'t> {
+    /// The broker.
+    pub broker: Chosen<'t>,
+    /// In the file's order.
+    pub channels: Vec<&'t Channel>,
+}
+
+impl Chosen<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.decl.name
+    }
+
+    /// `kafka (protected)`.
+    pub fn title(&self) -> String {
+        let protected = if self.decl.protected { " (protected)" } else { "" };
+        format!("{}{protected}", self.name())
+    }
+
+    /// Holds back a change of a protected broker that the line does not name.
+    ///
+    /// # Errors
+    /// [4], with `command` as it should have been.
+    pub fn may_change(&self, mut command: Vec<String>) -> Result<(), CommandError> {
+        if !self.decl.protected || self.named {
+            return Ok(());
+        }
+        command.extend(["--broker".to_owned(), self.name().to_owned()]);
+        let message = format!("{} is protected; name it on the line to change anything", self.name());
+        Err(CommandError::refused(message).next(command))
+    }
+}
+
+impl Context {
+    /// The broker that was asked for by flag or environment, and whether by flag.
+    fn asked_for<'t>(&self, loaded: &'t Loaded) -> Result<Option<Chosen<'t>>, CommandError> {
+        let (name, named) = match &self.globals.broker {
+            Some(name) => (name.clone(), true),
+            None => match std::env::var("REDRIVE_BROKER") {
+                Ok(name) if !name.is_empty() => (name, false),
+                _ => return Ok(None),
+            },
+        };
+        let origin = if named { "--broker" } else { "REDRIVE_BROKER" };
+        let names = broker_names(loaded);
+        if name.contains(':') || name.contains('@') {
+            // It may hold a password, so it is not repeated (X05).
+            return Err(CommandError::usage(format!("{origin} takes the name of a broker, not a url")).hint(
+                format!("In {}: {names}. A login belongs into ${{NAME}} variables there.", loaded.name()),
+            ));
+        }
+        match loaded.topology.broker(&name) {
+            Some(decl) => Ok(Some(Chosen { decl, named })),
+            None => {
+                let near = nearest(&name, loaded.topology.brokers.iter().map(|broker| broker.name.as_str()));
+                let near = near.map(|near| format!("; near: {near}")).unwrap_or_default();
+                Err(CommandError::usage(format!("{origin}: no broker {name} in {}{near}", loaded.name()))
+                    .hint(format!("There: {names}")))
+            }
+        }
+    }
+
+    /// The broker for one channel.
+    ///
+    /// # Errors
+    /// [2] with the names, if none is chosen by anything.
+    pub fn broker_for<'t>(&self, loaded: &'t Loaded, channel: &Channel) -> Result<Chosen<'t>, CommandError> {
+        if let Some(chosen) = self.asked_for(loaded)? {
+            return Ok(chosen);
+        }
+        match loaded.topology.broker_of(channel) {
+            Some(decl) => Ok(Chosen { decl, named: false }),
+            None => Err(CommandError::usage(format!("no broker chosen for {}", channel.name.value)).hint(
+                format!(
+                    "Name one with --broker, or as default_broker in {}: {}",
+                    loaded.name(),
+                    broker_names(loaded)
+                ),
+            )),
+        }
+    }
+
+    /// What a verb works on: one channel, or all by broker. With a broker asked for and no channel: the
+    /// channels that belong to it, or all if none does (a topology tried out on another broker).
+    ///
+    /// # Errors
+    /// [2]: no such channel or broker, or none chosen.
+    pub fn targets<'t>(
+        &mut self,
+        loaded: &'t Loaded,
+        channel: Option<&str>,
+    ) -> Result<Vec<Target<'t>>, CommandError> {
+        if let Some(name) = channel {
+            let channel = loaded.channel(name)?;
+            return Ok(vec![Target { broker: self.broker_for(loaded, channel)?, channels: vec![channel] }]);
+        }
+        let all: Vec<&Channel> = loaded.topology.channels.iter().collect();
+        if let Some(broker) = self.asked_for(loaded)? {
+            let own = |channel: &&&Channel| {
+                loaded.topology.broker_of(channel).is_some_and(|decl| decl.name == broker.decl.name)
+            };
+            let channels: Vec<&Channel> = all.iter().filter(own).copied().collect();
+            if channels.is_empty() {
+                return Ok(vec![Target { broker, channels: all }]);
+            }
+            let left: Vec<&str> = all.iter().filter(|c| !own(c)).map(|c| c.name.as_str()).collect();
+            if !left.is_empty() {
+                self.ui.note(format!("Left out, on other brokers: {}.", left.join(", ")));
+            }
+            return Ok(vec![Target { broker, channels }]);
+        }
+        let mut targets: Vec<Target<'t>> = Vec::new();
+        for channel in all {
+            let broker = self.broker_for(loaded, channel)?;
+            match targets.iter_mut().find(|target| target.broker.decl.name == broker.decl.name) {
+                Some(target) => target.channels.push(channel),
+                None => targets.push(Target { broker, channels: vec![channel] }),
+            }
+        }
+        Ok(targets)
+    }
+
+    /// Connects. `writes`: may this command change anything there?
+    ///
+    /// # Errors
+    /// [1]: nobody answers, or not to us. [2]: no kind of broker has such urls.
+    pub async fn open(
+        &self,
+        loaded: &Loaded,
+        chosen: Chosen<'_>,
+        writes: bool,
+    ) -> Result<Box<dyn Broker>, CommandError> {
+        let Some(kind) = kind_of(chosen.decl) else {
+            return Err(CommandError::usage(format!(
+                "{}: no broker speaks {}",
+                chosen.name(),
+                chosen.decl.scheme()
+            )));
+        };
+        let context = OpenContext { clock: self.clock.clone(), base: loaded.folder().to_owned(), writes };
+        kind.open(chosen.decl, &context).await.map_err(|error| CommandError::broker(chosen.name(), &error))
+    }
+}
+
+fn broker_names(loaded: &Loaded) -> String {
+    let names: Vec<&str> = loaded.topology.brokers.iter().map(|broker| broker.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// Where a broker is, for headers: `k1:9092, k2:9092`, `redrive.db`. Without login and scheme.
+pub fn address(decl: &BrokerDecl) -> String {
+    let rest = decl.url.split_once(':').map_or("", |(_, rest)| rest).trim_start_matches("//");
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    rest.split(',').map(str::trim).collect::<Vec<_>>().join(", ")
+}
+
+/// The folder of a file; the current one for a bare name.
+pub(super) fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

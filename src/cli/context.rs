@@ -1,0 +1,129 @@
+//! What every verb is given: the terminal, the clock, who is there, and what was said before or after any
+//! verb on the command line.
+//!
+//! Hidden variables make tests deterministic: `REDRIVE_NOW` (a clock that stands still), `REDRIVE_WIDTH`,
+//! `REDRIVE_SEED` (ids), `REDRIVE_HOST`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use super::who::who;
+use crate::clock::{Clock, SystemClock, Time, VirtualClock};
+use crate::render::{Format, Ui};
+
+/// Options that every verb takes.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Globals {
+    /// Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml
+    #[arg(short, long, global = true, value_name = "FILE", help_heading = "Options")]
+    pub file: Option<PathBuf>,
+    /// Broker by its name in the topology; else REDRIVE_BROKER, else the channel's
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Options")]
+    pub broker: Option<String>,
+    /// How to answer
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "table",
+        help_heading = "Options"
+    )]
+    pub output: Format,
+    /// Say on stderr what is done; twice: also what clients do
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Options")]
+    pub verbose: u8,
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Table, Self::Json, Self::Jsonl]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+        }))
+    }
+}
+
+/// Everything that a verb needs from outside.
+pub struct Context {
+    /// The terminal.
+    pub ui: Ui,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// `mira@ops-2`.
+    pub who: String,
+    /// Options of every verb.
+    pub globals: Globals,
+    ids: Ids,
+}
+
+impl Context {
+    /// As this process was started.
+    pub fn of_process(mut ui: Ui, globals: Globals) -> Self {
+        ui.set_format(globals.output);
+        let fixed = std::env::var("REDRIVE_NOW").ok().and_then(|text| Time::parse(&text));
+        let clock: Arc<dyn Clock> = match fixed {
+            Some(now) => Arc::new(VirtualClock::new(now)),
+            None => Arc::new(SystemClock),
+        };
+        Self { ui, clock, who: who(), globals, ids: Ids::of_process() }
+    }
+
+    /// A new random id of `length` characters of `[a-z0-9]`: runs, owners.
+    pub fn new_id(&self, length: usize) -> String {
+        self.ids.next(length)
+    }
+
+    /// The command that was typed, as far as it chooses file and broker, to be continued in a `next` line.
+    pub fn command(&self, verb: &[&str]) -> Vec<String> {
+        let mut command = vec!["redrive".to_owned()];
+        command.extend(verb.iter().map(|&word| word.to_owned()));
+        if let Some(file) = &self.globals.file {
+            command.extend(["-f".to_owned(), file.display().to_string()]);
+        }
+        if let Some(broker) = &self.globals.broker {
+            command.extend(["--broker".to_owned(), broker.clone()]);
+        }
+        command
+    }
+}
+
+/// Where ids come from: the system's randomness, or a seed.
+struct Ids {
+    seed: Option<String>,
+    drawn: AtomicU64,
+}
+
+impl Ids {
+    fn of_process() -> Self {
+        Self { seed: std::env::var("REDRIVE_SEED").ok(), drawn: AtomicU64::new(0) }
+    }
+
+    fn next(&self, length: usize) -> String {
+        use sha2::Digest;
+        const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = [0u8; 32];
+        match &self.seed {
+            Some(seed) => bytes = sha2::Sha256::digest(format!("{seed}/{drawn}").as_bytes()).into(),
+            None => {
+                if getrandom::fill(&mut bytes).is_err() {
+                    // Without randomness: time and process are unlike any other process's.
+                    let now = SystemClock.now().millis();
+                    let text = format!("{now}/{}/{drawn}", std::process::id());
+                    bytes = sha2::Sha256::digest(text.as_bytes()).into();
+                }
+            }
+        }
+        bytes.iter().cycle().take(length).map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! The first page of help: the verbs in the order that somebody on call needs them.
+
+/// What the first page says about a verb.
+pub(super) struct Entry {
+    /// Heading: `Look`, `Send back`, `Put away`, `Set up`, `Serve`, `Practise`.
+    pub group: &'static str,
+    /// Its name on the command line.
+    pub verb: &'static str,
+    /// A few words.
+    pub about: &'static str,
+}
+
+const fn entry(group: &'static str, verb: &'static str, about: &'static str) -> Entry {
+    Entry { group, verb, about }
+}
+
+/// The verbs that are built, in order. A test compares the list with the commands there are.
+pub(super) const VERBS: &[Entry] = &[];
+
+/// The verbs of the last line, as it names them.
+pub(super) const HELP: &[(&str, &str)] = &[("explain", "explain CODE|exit-codes")];
+
+/// The page, as `redrive --help` and a bare `redrive` print it.
+pub(super) fn first_page() -> String {
+    let mut page = String::from(
+        "The way back for dead letters: see why they died, send them back safely\n\
+         Usage: redrive <verb> [CHANNEL] [options]\n\n",
+    );
+    let mut last = "";
+    for Entry { group, verb, about } in VERBS {
+        let heading = if *group == last { "" } else { *group };
+        last = group;
+        page.push_str(&format!("{heading:<10} {verb:<9} {about}\n"));
+    }
+    if !HELP.is_empty() {
+        let words: Vec<&str> = HELP.iter().map(|(_, words)| *words).collect();
+        page.push_str(&format!("{:<10} {}\n", "Help", words.join(", ")));
+    }
+    page.push_str(EXAMPLE);
+    page.push_str("Topology: redrive.yaml, -f FILE or REDRIVE_TOPOLOGY\n");
+    page
+}
+
+const EXAMPLE: &str = "\nExample, sends nothing:\n  redrive explain exit-codes\n";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_first_page_lists_every_verb_and_no_other() {
+        let built = crate::cli::command();
+        let built: BTreeSet<&str> =
+            built.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name).collect();
+        let listed: BTreeSet<&str> =
+            VERBS.iter().map(|entry| entry.verb).chain(HELP.iter().map(|(verb, _)| *verb)).collect();
+        assert_eq!(built, listed);
+    }
+
+    #[test]
+    fn every_verb_shows_an_example_in_its_help() {
+        for mut verb in crate::cli::command().get_subcommands().cloned() {
+            let help = verb.render_long_help().to_string();
+            assert!(help.contains("Example"), "{} has no example", verb.get_name());
+        }
+    }
+}

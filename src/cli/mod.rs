@@ -1,0 +1,112 @@
+//! The command line: one file per verb, each with its `Args` and a `run(ctx, args)`. A verb joins the
+//! modules that decide; it decides nothing itself. A new verb is a file here, its lines in [`Verb`], in
+//! `dispatch` and in `help.rs`.
+
+mod brokers;
+pub mod confirm;
+mod context;
+mod error;
+mod explain;
+mod help;
+mod topology_file;
+mod usage;
+mod who;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub use brokers::{Chosen, Target, address};
+pub use context::{Context, Globals};
+pub use error::{CommandError, ExitCode, Outcome};
+pub use topology_file::Loaded;
+
+use crate::redact;
+use crate::render::{self, Ui};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "redrive",
+    version,
+    about = "The way back for dead letters: see why they died, send them back safely"
+)]
+#[command(disable_help_subcommand = true, subcommand_required = true, max_term_width = 100)]
+pub struct CommandLine {
+    /// Options of every verb.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// The verb.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Explain a code such as RD0103, or a topic
+    Explain(explain::Args),
+}
+
+async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
+    match verb {
+        Verb::Explain(args) => explain::run(ctx, args).await,
+    }
+}
+
+/// The command line as clap has it, with our first page of help.
+pub fn command() -> clap::Command {
+    CommandLine::command().override_help(help::first_page())
+}
+
+/// Runs this process's command line to its end.
+pub fn main() -> std::process::ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+        render::report_bug(&place);
+    }));
+    let arguments = std::env::args_os().collect();
+    match std::panic::catch_unwind(|| run(Ui::of_process(), arguments)) {
+        Ok(code) => code.into(),
+        Err(_) => ExitCode::Bug.into(),
+    }
+}
+
+fn run(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
+    let arguments = usage::help_as_option(arguments);
+    if arguments.len() <= 1 {
+        for line in help::first_page().lines() {
+            ui.tell(line);
+        }
+        return ExitCode::Usage;
+    }
+    let parsed =
+        command().try_get_matches_from(arguments).and_then(|found| CommandLine::from_arg_matches(&found));
+    let line = match parsed {
+        Ok(line) => line,
+        Err(error) => return usage::answer(&mut ui, &error),
+    };
+    render::log_to_stderr(line.globals.verbose, redact::text);
+    let mut ctx = Context::of_process(ui, line.globals);
+    let outcome = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(&mut ctx, line.verb)),
+        Err(error) => Err(CommandError::failed(format!("could not start: {error}"))),
+    };
+    finish(&mut ctx.ui, outcome)
+}
+
+/// Says what is left to say, and with which code the process ends.
+fn finish(ui: &mut Ui, outcome: Outcome) -> ExitCode {
+    let code = match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            error.print(ui);
+            error.code()
+        }
+    };
+    match ui.finish() {
+        None => code,
+        Some(trouble) => {
+            CommandError::failed(format!("could not write the output: {trouble}")).print(ui);
+            code.and(ExitCode::Failed)
+        }
+    }
+}

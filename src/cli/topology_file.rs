@@ -1,0 +1,132 @@
+//! The topology that a verb works with: which file, read, with its problems told.
+
+use std::path::{Path, PathBuf};
+
+use super::brokers::folder_of;
+use super::context::Context;
+use super::error::CommandError;
+use crate::diagnostic::Severity;
+use crate::render::diagnostic::{Source, line_and_column};
+use crate::topology::{self, Channel, Topology, nearest};
+
+/// Name of the file that is read when none is named.
+const DEFAULT: &str = "redrive.yaml";
+
+/// A valid topology and the file it came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What it declares.
+    pub topology: Topology,
+    path: PathBuf,
+    /// Its text as it may be shown.
+    source: String,
+}
+
+impl Loaded {
+    /// The file as it was named.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Where relative paths in it start.
+    pub fn folder(&self) -> &Path {
+        folder_of(&self.path)
+    }
+
+    /// `redrive.yaml:19`, for a place in it.
+    pub fn place(&self, span: &std::ops::Range<usize>) -> String {
+        format!("{}:{}", self.name(), line_and_column(&self.source, span.start).0)
+    }
+
+    /// The channel of this name.
+    ///
+    /// # Errors
+    /// [2] with the nearest name, or all.
+    pub fn channel(&self, name: &str) -> Result<&Channel, CommandError> {
+        if let Some(channel) = self.topology.channel(name) {
+            return Ok(channel);
+        }
+        let names: Vec<&str> = self.topology.channels.iter().map(|channel| channel.name.as_str()).collect();
+        let error = match nearest(name, names.iter().copied()) {
+            Some(near) => CommandError::usage(format!("no channel {name} in {}; near: {near}", self.name())),
+            None => CommandError::usage(format!("no channel {name} in {}", self.name())),
+        };
+        Err(if names.is_empty() { error } else { error.hint(format!("There: {}", names.join(", "))) })
+    }
+}
+
+/// Which file, and what in the environment or on the line says so.
+pub(super) fn path_of(ctx: &Context) -> (PathBuf, &'static str) {
+    if let Some(file) = &ctx.globals.file {
+        return (file.clone(), "-f");
+    }
+    match std::env::var_os("REDRIVE_TOPOLOGY") {
+        Some(file) if !file.is_empty() => (file.into(), "REDRIVE_TOPOLOGY"),
+        _ => (DEFAULT.into(), ""),
+    }
+}
+
+/// Reads the file, whatever is in it.
+pub(super) fn read(ctx: &Context) -> Result<(PathBuf, topology::Loaded), CommandError> {
+    let (path, origin) = path_of(ctx);
+    let variable = |name: &str| std::env::var(name).ok();
+    match topology::load_file(&path, &variable) {
+        Ok(read) => Ok((path, read)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && origin.is_empty() => {
+            Err(CommandError::usage(format!("no {DEFAULT} in this folder"))
+                .hint("Name a topology with -f FILE or REDRIVE_TOPOLOGY. To try redrive without one:")
+                .next(["redrive", "demo"]))
+        }
+        Err(error) => {
+            let by = if origin.is_empty() { String::new() } else { format!(" ({origin})") };
+            Err(CommandError::usage(format!("could not read {}{by}: {}", path.display(), plain(&error))))
+        }
+    }
+}
+
+impl Context {
+    /// The topology of this command. Problems are told on stderr, all at once.
+    ///
+    /// # Errors
+    /// [2]: there is no such file. [3]: it is not valid.
+    pub fn topology(&mut self) -> Result<Loaded, CommandError> {
+        let (path, read) = read(self)?;
+        let errors: Vec<_> =
+            read.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).cloned().collect();
+        match read.topology {
+            Some(topology) => Ok(Loaded { topology, path, source: read.source }),
+            None => {
+                self.ui.problems(&errors, Source { name: &read.file, text: &read.source });
+                Err(not_valid(&read.file, &errors, 0))
+            }
+        }
+    }
+}
+
+/// The closing lines below problems.
+pub(super) fn not_valid(
+    file: &str,
+    errors: &[crate::diagnostic::Diagnostic],
+    warnings: usize,
+) -> CommandError {
+    let count = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+    let all = if errors.len() == 1 { "" } else { ", all shown" };
+    let also = if warnings == 0 { String::new() } else { format!(", {}", count(warnings, "warning")) };
+    let error = CommandError::topology(format!(
+        "{file}: {}{also}{all}; no broker was contacted",
+        count(errors.len(), "error")
+    ));
+    match errors.first() {
+        Some(first) => error.next(["redrive", "explain", first.code.0]),
+        None => error,
+    }
+}
+
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! What clap says about a command line that cannot be meant so, in our words: what, near misses, the page
+//! of help to read. Help and version go to stdout.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::error::{CommandError, ExitCode};
+use super::{command, help};
+use crate::render::Ui;
+use crate::topology::nearest;
+
+/// `redrive help` is `redrive --help`, `redrive help run` is `redrive run --help`.
+pub(super) fn help_as_option(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|word| word == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
+/// Prints what clap has to say.
+pub(super) fn answer(ui: &mut Ui, error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            for line in error.render().to_string().trim_end().lines() {
+                ui.say(line);
+            }
+            ui.finish();
+            ExitCode::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            for line in help::first_page().lines() {
+                ui.tell(line);
+            }
+            ExitCode::Usage
+        }
+        _ => {
+            let error = explained(error);
+            error.print(ui);
+            error.code()
+        }
+    }
+}
+
+fn explained(error: &clap::Error) -> CommandError {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    let verb = verb_of(error);
+    let made = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let names: Vec<String> =
+                command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+            let near = nearest(&typed, names.iter().map(String::as_str));
+            let near = near.map(|near| format!("; near: {near}")).unwrap_or_default();
+            CommandError::usage(format!("no verb {typed}{near}"))
+        }
+        ErrorKind::UnknownArgument => {
+            let typed = text(ContextKind::InvalidArg).unwrap_or_default();
+            let near =
+                text(ContextKind::SuggestedArg).map(|near| format!("; near: {near}")).unwrap_or_default();
+            CommandError::usage(format!("no option {}{near}", without_value(&typed)))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = text(ContextKind::InvalidArg).unwrap_or_default();
+            CommandError::usage(format!("{} needs {missing}", verb.as_deref().unwrap_or("redrive")))
+        }
+        ErrorKind::InvalidValue if text(ContextKind::ValidValue).is_some() => {
+            let option = text(ContextKind::InvalidArg).unwrap_or_default();
+            let values = text(ContextKind::ValidValue).unwrap_or_default();
+            CommandError::usage(format!("{option} takes one of {values}"))
+        }
+        _ => {
+            let said = error.render().to_string();
+            let first = said.lines().next().unwrap_or_default();
+            CommandError::usage(first.trim_start_matches("error: "))
+        }
+    };
+    match verb {
+        Some(verb) => made.next(["redrive"].into_iter().chain(verb.split(' ')).chain(["--help"])),
+        None => made.next(["redrive", "--help"]),
+    }
+}
+
+/// `--password=x` without what was typed behind the sign: it may be a secret (X05).
+fn without_value(argument: &str) -> &str {
+    argument.split_once('=').map_or(argument, |(name, _)| name)
+}
+
+/// The verb that clap was in: its usage line names it.
+fn verb_of(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let usage = usage.to_string();
+    let words = usage.split_whitespace().skip_while(|word| *word != "redrive").skip(1);
+    let verb: Vec<&str> = words.take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect();
+    (!verb.is_empty()).then(|| verb.join(" "))
+}

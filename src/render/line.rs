@@ -1,0 +1,169 @@
+//! A line for people: pieces of text with what they mean, before anything is escaped or coloured.
+//!
+//! Bold is what one decides by, dim are origins, units and zeros, red is lost or failed and nothing else.
+//! A word always says it too.
+
+use std::borrow::Cow;
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use super::escape::escape;
+
+/// What a piece means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    /// Nothing particular.
+    #[default]
+    Plain,
+    /// What one decides by.
+    Bold,
+    /// Origins, units, zeros.
+    Dim,
+    /// Lost or failed.
+    Red,
+}
+
+impl Style {
+    /// `text` in this style, by escape sequences of our own.
+    pub(super) fn paint(self, text: &str, colour: bool) -> Cow<'_, str> {
+        let code = match self {
+            _ if !colour || text.is_empty() => return Cow::Borrowed(text),
+            Self::Plain => return Cow::Borrowed(text),
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Red => "31",
+        };
+        Cow::Owned(format!("\u{1b}[{code}m{text}\u{1b}[0m"))
+    }
+}
+
+/// One line, of pieces. Text from outside may be put in as it is: it is escaped on the way out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    pub(super) pieces: Vec<(Style, String)>,
+}
+
+impl Line {
+    /// An empty line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds text in a style.
+    #[must_use]
+    pub fn styled(mut self, style: Style, text: impl Into<String>) -> Self {
+        self.pieces.push((style, text.into()));
+        self
+    }
+
+    /// Adds plain text.
+    #[must_use]
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.styled(Style::Plain, text)
+    }
+
+    /// Adds what one decides by.
+    #[must_use]
+    pub fn bold(self, text: impl Into<String>) -> Self {
+        self.styled(Style::Bold, text)
+    }
+
+    /// Adds an origin, a unit, a zero.
+    #[must_use]
+    pub fn dim(self, text: impl Into<String>) -> Self {
+        self.styled(Style::Dim, text)
+    }
+
+    /// Adds what is lost or failed.
+    #[must_use]
+    pub fn red(self, text: impl Into<String>) -> Self {
+        self.styled(Style::Red, text)
+    }
+
+    /// Adds the pieces of another line.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.pieces.extend(other.pieces);
+        self
+    }
+
+    /// The line without styles, escaped.
+    pub fn plain(&self) -> String {
+        self.pieces.iter().map(|(_, text)| escape(text)).collect()
+    }
+
+    /// Columns it takes on a terminal, once escaped.
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| width(&escape(text))).sum()
+    }
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self::new().text(text)
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Self {
+        Self::new().text(text)
+    }
+}
+
+impl From<&String> for Line {
+    fn from(text: &String) -> Self {
+        Self::new().text(text.as_str())
+    }
+}
+
+/// Columns that `text` takes on a terminal (O03).
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text`, escaped, cut to `columns` with `…` at its end if it is longer.
+pub fn cut(text: &str, columns: usize) -> String {
+    let safe = escape(text);
+    if width(&safe) <= columns {
+        return safe.into_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for grapheme in safe.graphemes(true) {
+        let wide = width(grapheme);
+        if used + wide + 1 > columns {
+            break;
+        }
+        kept.push_str(grapheme);
+        used += wide;
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn o03_cuts_count_columns_not_characters() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("abcdefg", 6), "abcde…");
+        assert_eq!(cut("東京都庁", 5), "東京…");
+        assert_eq!(cut("東京都庁", 4), "東…");
+        assert_eq!(cut("a\nb", 10), "a\\nb");
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn o03_a_cut_is_never_too_wide(text in any::<String>(), columns in 0usize..40) {
+            prop_assert!(width(&cut(&text, columns)) <= columns);
+        }
+    }
+}

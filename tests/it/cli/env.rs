@@ -1,0 +1,199 @@
+//! A scratch folder and an empty environment in which the built program runs: time, width, user, host and
+//! ids stand still, so that all it prints can be compared.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// When the tests play.
+pub const NOW: &str = "2026-11-30T03:12:08Z";
+
+/// One scratch folder with its environment.
+pub struct TestEnv {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+    filters: Vec<(String, String)>,
+}
+
+impl Default for TestEnv {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TestEnv {
+    /// An empty folder; 100 columns; 2026-11-30 03:12:08Z; `mira@ops-2`.
+    pub fn new() -> Self {
+        let fixed = [
+            ("REDRIVE_NOW", NOW),
+            ("REDRIVE_WIDTH", "100"),
+            ("REDRIVE_SEED", "test"),
+            ("REDRIVE_HOST", "ops-2"),
+            ("USER", "mira"),
+            ("LANG", "C.UTF-8"),
+        ];
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            variables: fixed.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            filters: Vec::new(),
+        }
+    }
+
+    /// The folder in which the program runs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file into the folder.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes `redrive.yaml`.
+    pub fn topology(&self, text: &str) -> &Self {
+        self.write("redrive.yaml", text);
+        self
+    }
+
+    /// Sets a variable for the runs that follow; an empty value takes it away.
+    pub fn set(&mut self, name: &str, value: &str) -> &mut Self {
+        self.variables.retain(|(known, _)| known != name);
+        if !value.is_empty() {
+            self.variables.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
+    /// The clock runs: for tests with real leases and delays.
+    pub fn real_time(&mut self) -> &mut Self {
+        self.set("REDRIVE_NOW", "")
+    }
+
+    /// Moves the standing clock.
+    pub fn at(&mut self, now: &str) -> &mut Self {
+        self.set("REDRIVE_NOW", now)
+    }
+
+    /// Shows `text` as `shown` in what is compared.
+    pub fn hide(&mut self, text: &str, shown: &str) -> &mut Self {
+        self.filters.push((text.to_owned(), shown.to_owned()));
+        self
+    }
+
+    /// The program with its environment, ready to be started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        command.args(arguments).current_dir(self.folder()).env_clear();
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs the program to its end, with nothing on stdin.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs a line of words without quotes: `inspect orders --letters`.
+    pub fn line(&self, line: &str) -> Run {
+        self.run(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// Runs the program with `input` on stdin, which is no terminal.
+    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Run {
+        let mut child = self.start(arguments);
+        // The program may end without reading.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
+        Run {
+            out: self.shown(&output.stdout),
+            err: self.shown(&output.stderr),
+            code: output.status.code(),
+            bytes: output.stdout,
+        }
+    }
+
+    /// Starts the program with pipes; for tests that kill it or run several.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn shown(&self, bytes: &[u8]) -> String {
+        let folder = self.folder().display().to_string();
+        let mut text = String::from_utf8(bytes.to_vec())
+            .expect("all that is printed is UTF-8")
+            .replace(&folder, "[folder]");
+        for (hidden, shown) in &self.filters {
+            text = text.replace(hidden, shown);
+        }
+        text
+    }
+}
+
+/// What a run printed and how it ended. Its text form is what snapshots hold.
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Stdout, with the scratch folder as `[folder]`.
+    pub out: String,
+    /// Stderr, likewise.
+    pub err: String,
+    /// Exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Stdout as it was.
+    pub bytes: Vec<u8>,
+}
+
+impl Run {
+    /// Ended with 0, or the test fails with all that was printed.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    /// Ended with `code`, or the test fails with all that was printed.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// Stdout as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}\n{self}"))
+    }
+
+    /// Is `text` anywhere in what was printed?
+    pub fn says(&self, text: &str) -> bool {
+        self.out.contains(text) || self.err.contains(text)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.out)?;
+        if !self.err.is_empty() {
+            writeln!(f, "--- stderr")?;
+            f.write_str(&self.err)?;
+        }
+        match self.code {
+            Some(0) => Ok(()),
+            Some(code) => writeln!(f, "[{code}]"),
+            None => writeln!(f, "[killed]"),
+        }
+    }
+}

@@ -43,6 +43,6 @@ fn exit_codes(ctx: &mut Context) {
         let first =
             left.get(at).map(|code| format!("  {}  {}", code.number(), code.words())).unwrap_or_default();
         let (number, words) = right.get(at).map_or(("", ""), |(number, words)| (number, words));
-        ctx.ui.say(format!("{first:<26}{number:>11}  {words}"));
+        ctx.ui.say(format!("{first:<32}{number:>3}  {words}"));
     }
 }

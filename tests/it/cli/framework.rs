@@ -35,7 +35,7 @@ fn usage_errors_name_what_is_near() {
     ");
     insta::assert_snapshot!(env.line("explain x -o yaml"), @r"
     --- stderr
-    error: invalid value 'yaml' for '--output <FORMAT>'
+    error: --output <FORMAT> takes one of table, json, jsonl
     next  redrive --help
     [2]
     ");
@@ -43,5 +43,13 @@ fn usage_errors_name_what_is_near() {
 
 #[test]
 fn l09_the_exit_codes_are_explained() {
-    insta::assert_snapshot!(TestEnv::new().line("explain exit-codes"), @"");
+    insta::assert_snapshot!(TestEnv::new().line("explain exit-codes"), @r"
+    0  done, or nothing to do      10  changes pending (plan --check)
+    1  failed                      11  partial: some moved, some failed or held
+    2  usage                       12  stopped early, can be resumed
+    3  topology not valid          13  an alert threshold is crossed
+    4  refused, or declined        14  not found
+                                   70  a bug: counts do not add up
+                                  129, 130, 143  hung up, interrupted, terminated
+    ");
 }

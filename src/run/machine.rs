@@ -1,0 +1,624 @@
+//! The engine's decisions, without any input or output: what to do next, given what is known (protocol §1 to
+//! §4). The driver in `engine.rs` carries out each [`Action`] and reports what came of it; the exhaustive
+//! walk in `walk.rs` does the same with a model of a ledger and a broker, and with every crash.
+//!
+//! Between two commits of the ledger lies one step: commit *n* holds what was settled after batch n−2, the
+//! answers of batch n−1 and the intents of batch n; then n−1 is settled and n is sent (protocol §2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lanes::{GroupKey, Lanes, Seq};
+use super::mutation::mutated;
+
+/// What does not change during a run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// Copy and mark are one transaction (path T), or publish, record, settle (path P).
+    pub transaction: bool,
+    /// Consecutive letters of a group may go in one batch; only where it is taken whole.
+    pub ordered_batch: bool,
+    /// Most letters in the window.
+    pub window: usize,
+    /// Most letters in a batch.
+    pub batch: usize,
+    /// Most claims held at once.
+    pub claims: usize,
+    /// Most tries of sending one letter after transient refusals.
+    pub attempts: u32,
+    /// Errors in a row that stop the run; 0 is never.
+    pub max_errors: u32,
+    /// A letter that is gone is skipped, and its group goes on (`--allow-stale`).
+    pub allow_gone: bool,
+    /// Keep order within groups; false with `--order none`.
+    pub ordered: bool,
+}
+
+/// What the ledger says of a letter when its line is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// To be sent. `attempt` tries were recorded before; `open`: one of them never got an answer, and
+    /// sending again is idempotent.
+    Send {
+        /// Tries recorded so far.
+        attempt: u32,
+        /// One of them has no answer.
+        open: bool,
+    },
+    /// Its copy has arrived, the original may still be there: claim by identity, settle, never send.
+    Published,
+    /// Holds its group.
+    InDoubt,
+    /// Holds its group.
+    Failed,
+    /// The copy of an equal letter: settled unsent once that one has arrived.
+    Twin {
+        /// The letter that is sent for both.
+        of: Seq,
+    },
+    /// Not sent by a rule known before; those behind it have their own lines saying so.
+    Barred(Bar),
+    /// Through in an earlier part of the run.
+    Done {
+        /// Did it arrive, or was it skipped?
+        moved: bool,
+    },
+}
+
+/// A letter that a rule keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bar {
+    /// For its own sake.
+    Skipped,
+    /// Because of its group.
+    Held,
+}
+
+/// One entry for the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// About to be sent for the `attempt`th time. Durable before the send (m25).
+    Intended {
+        /// From 1.
+        attempt: u32,
+    },
+    /// Not sent after all, or refused for a while.
+    Planned,
+    /// The copy is there. Written before the original is settled (m02).
+    Published,
+    /// The original is gone too.
+    Settled,
+    /// Refused for good; the driver has the code.
+    Failed,
+    /// Sent, and nobody can say whether it arrived.
+    InDoubt,
+    /// Not in the queue any more, and the broker can tell.
+    Gone,
+    /// Settled unsent: an equal letter was sent.
+    Twin,
+    /// Not sent because of `behind`.
+    Held {
+        /// The letter that holds the group.
+        behind: Seq,
+    },
+    /// Not visible: perhaps held by somebody else.
+    NotSeen,
+}
+
+/// What the driver has to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Read more lines of the manifest and [`Machine::offer`] them, at most this many.
+    Offer(usize),
+    /// Claim these; answer with [`Machine::claimed`].
+    Claim(Vec<Seq>),
+    /// Write these in one transaction; durable before returning if `sync`. Then [`Machine::committed`].
+    Commit {
+        /// In order; a later entry of a letter replaces an earlier one.
+        writes: Vec<(Seq, Write)>,
+        /// Must be durable before the next step.
+        sync: bool,
+    },
+    /// Settle and publish side by side; answer with [`Machine::sent`].
+    Send {
+        /// To publish; all intended, and asked again just now.
+        publish: Vec<Seq>,
+        /// To settle; all recorded as published.
+        settle: Vec<Seq>,
+    },
+    /// Copy and mark in one transaction; answer with [`Machine::transferred`].
+    Transfer(Vec<Seq>),
+    /// A transaction's outcome is unknown: ask the broker. Answer with [`Machine::proved`].
+    Prove(Vec<Seq>),
+    /// Put these back as they were; answer with [`Machine::released`].
+    Release(Vec<Seq>),
+    /// A pause after this many transient failures in a row.
+    Backoff(u32),
+    /// Nothing may go at present: no permits, or claims that give nothing yet.
+    Wait,
+    /// Over.
+    End(Stop),
+}
+
+/// Why a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stop {
+    /// Nothing is left to do.
+    Finished,
+    /// A signal, `runs pause`, `runs stop`, or a breaker outside.
+    Asked,
+    /// `--max-errors` in a row.
+    Errors,
+    /// The broker will not serve this run any more: fenced, denied, no such queue.
+    Session,
+}
+
+/// The answer to one send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// The copy is surely there.
+    Ack,
+    /// Surely not there; worth another try.
+    Transient,
+    /// Surely not there; this letter will never be taken.
+    Permanent,
+    /// Surely not there; no letter will be taken: the queue is gone, the right is missing.
+    Session,
+    /// Nobody knows. `resend`: sending again is idempotent.
+    Unknown {
+        /// Sending again is idempotent.
+        resend: bool,
+    },
+}
+
+/// What came of settling one letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SettleReply {
+    /// The original is gone.
+    Settled,
+    /// The claim had ended; the original is still there.
+    Stale,
+    /// Did not work.
+    Failed,
+}
+
+/// What became of one letter of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FateOf {
+    /// Both done.
+    Moved,
+    /// Refused for good.
+    Refused,
+    /// The claim was lost.
+    Lost,
+    /// Not tried, because of an earlier letter of its group.
+    Withdrawn,
+}
+
+/// Why a letter that was asked for was not claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Absent {
+    /// Not in the queue, surely.
+    Gone,
+    /// Not in the queue, and a mark of this run says that it was moved.
+    Moved,
+    /// Not visible.
+    NotSeen,
+}
+
+/// What the driver knows at the moment of asking.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Now<'a> {
+    /// Letters that the pace lets go.
+    pub permits: usize,
+    /// The lock and its lease hold for long enough to send (m19).
+    pub lock: bool,
+    /// Claims that have run out, or will within the time a send may take.
+    pub stale: &'a [Seq],
+    /// The manifest has more lines.
+    pub more: bool,
+    /// It is time to write down what is pending.
+    pub flush: bool,
+}
+
+/// Letters by outcome so far. `planned` is known elsewhere: it must be the sum (rule 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Tally {
+    /// Copies surely in the target.
+    pub moved: u64,
+    /// Of those, originals not removed.
+    pub unsettled: u64,
+    /// Kept by a rule for their own sake, or gone.
+    pub skipped: u64,
+    /// Refused by the broker.
+    pub failed: u64,
+    /// Kept because of their group.
+    pub held: u64,
+    /// Sent, outcome unknown.
+    pub in_doubt: u64,
+    /// Not seen.
+    pub not_seen: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    Planned,
+    Claiming,
+    Claimed,
+    Intending,
+    Unsent,
+    Flying,
+    Recording,
+    Published,
+    Settling,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Send,
+    Published,
+    Twin { of: Seq },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Letter {
+    group: Option<GroupKey>,
+    phase: Phase,
+    kind: Kind,
+    attempt: u32,
+    open: bool,
+    lost: u8,
+}
+
+/// How many letters of one lane are claimed ahead where they go one by one.
+const DEPTH: usize = 4;
+/// How often a lost claim or a failed settle is tried again.
+const LOST: u8 = 3;
+/// Most groups that may be held by what happened in the run, so that its memory stays bounded.
+const HELD_GROUPS: usize = 250_000;
+/// Most entries that wait for a commit on the path whose truth lies with the broker.
+const PENDING: usize = 8_192;
+
+/// The state of a run in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Machine {
+    rules: Rules,
+    lanes: Lanes,
+    letters: BTreeMap<Seq, Letter>,
+    claimable: BTreeSet<Seq>,
+    ready: BTreeSet<Seq>,
+    hand: BTreeSet<Seq>,
+    staged: Vec<Seq>,
+    to_settle: BTreeSet<Seq>,
+    to_prove: Vec<Seq>,
+    release: Vec<Seq>,
+    pending: Vec<(Seq, Write)>,
+    committing: Vec<(Seq, Write)>,
+    with_twins: BTreeSet<Seq>,
+    arrived_twins: BTreeSet<Seq>,
+    tally: Tally,
+    errors: u32,
+    transient: u32,
+    backoff: bool,
+    dry_claims: bool,
+    stop: Option<Stop>,
+}
+
+impl Machine {
+    /// Before the first line.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            lanes: Lanes::default(),
+            letters: BTreeMap::new(),
+            claimable: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            hand: BTreeSet::new(),
+            staged: Vec::new(),
+            to_settle: BTreeSet::new(),
+            to_prove: Vec::new(),
+            release: Vec::new(),
+            pending: Vec::new(),
+            committing: Vec::new(),
+            with_twins: BTreeSet::new(),
+            arrived_twins: BTreeSet::new(),
+            tally: Tally::default(),
+            errors: 0,
+            transient: 0,
+            backoff: false,
+            dry_claims: false,
+            stop: None,
+        }
+    }
+
+    /// What has happened so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Letters in the window that have no outcome yet.
+    pub fn open_letters(&self) -> u64 {
+        self.letters
+            .values()
+            .filter(|letter| !matches!(letter.phase, Phase::Recording | Phase::Published | Phase::Settling))
+            .filter(|letter| letter.kind != Kind::Published)
+            .count() as u64
+    }
+
+    /// Claims in our hands, for renewing them.
+    pub fn in_hand(&self) -> impl Iterator<Item = Seq> + '_ {
+        self.hand.iter().copied()
+    }
+
+    /// Which try of sending this letter is.
+    pub fn attempt(&self, seq: Seq) -> u32 {
+        self.letters.get(&seq).map_or(1, |letter| letter.attempt.max(1))
+    }
+
+    /// Is this letter in the window and wanted by a claim?
+    pub fn wants(&self, seq: Seq) -> bool {
+        self.letters.get(&seq).is_some_and(|letter| matches!(letter.phase, Phase::Planned | Phase::Claiming))
+    }
+
+    /// How many letters could go at once: what to ask the pace for.
+    pub fn could_send(&self) -> usize {
+        if self.stop.is_some() || self.backoff || !self.staged.is_empty() {
+            return 0;
+        }
+        if !self.whole_batches() {
+            return self.ready.len().min(self.rules.batch);
+        }
+        let mut count = 0;
+        for seq in &self.ready {
+            let run = self.letters.get(seq).and_then(|letter| letter.group).map_or(1, |group| {
+                self.lanes
+                    .iter_waiting(group)
+                    .take(self.rules.batch)
+                    .take_while(|seq| self.letters.get(seq).is_some_and(|l| l.phase == Phase::Claimed))
+                    .count()
+            });
+            count += run;
+            if count >= self.rules.batch {
+                return self.rules.batch;
+            }
+        }
+        count
+    }
+
+    /// Nothing more is begun; what is in flight is brought to its end. The first reason stays.
+    pub fn stop(&mut self, why: Stop) {
+        self.stop.get_or_insert(why);
+    }
+
+    /// Takes a line of the manifest into the window. `twins`: another line is settled with this one.
+    pub fn offer(&mut self, seq: Seq, group: Option<GroupKey>, start: Start, twins: bool) {
+        let group = group.filter(|_| self.rules.ordered);
+        if twins {
+            self.with_twins.insert(seq);
+        }
+        match start {
+            Start::Done { moved: true } => {
+                self.tally.moved += 1;
+                self.note_arrived(seq);
+            }
+            Start::Done { moved: false } | Start::Barred(Bar::Skipped) => self.tally.skipped += 1,
+            Start::Barred(Bar::Held) => self.tally.held += 1,
+            Start::InDoubt => {
+                self.tally.in_doubt += 1;
+                self.hold_from_earlier_part(group, seq);
+            }
+            Start::Failed => {
+                self.tally.failed += 1;
+                self.hold_from_earlier_part(group, seq);
+            }
+            Start::Published => {
+                self.tally.moved += 1;
+                self.tally.unsettled += 1;
+                self.note_arrived(seq);
+                self.letters.insert(seq, Letter::new(None, Kind::Published, 0, false));
+                self.claimable.insert(seq);
+            }
+            Start::Twin { of } => {
+                let arrived = self.arrived_twins.contains(&of);
+                // The window is in order, so the other one is before it: still open, or it did not arrive.
+                if arrived || self.letters.contains_key(&of) {
+                    self.letters.insert(seq, Letter::new(None, Kind::Twin { of }, 0, false));
+                } else {
+                    self.write_held(seq, of);
+                }
+                if arrived {
+                    self.claimable.insert(seq);
+                }
+            }
+            Start::Send { attempt, open } => {
+                if let Some(group) = group
+                    && let Err(behind) = self.lanes.join(group, seq)
+                {
+                    self.bar(seq, behind, open);
+                    return;
+                }
+                self.letters.insert(seq, Letter::new(group, Kind::Send, attempt, open));
+                self.consider_claim(seq);
+            }
+        }
+    }
+
+    /// What to do next.
+    pub fn next(&mut self, now: Now<'_>) -> Action {
+        if !self.staged.is_empty()
+            && let Some(action) = self.send(now)
+        {
+            return action;
+        }
+        if self.stop.is_none() {
+            for seq in now.stale {
+                self.claim_ran_out(*seq);
+            }
+            let room = self.rules.window.saturating_sub(self.letters.len());
+            if now.more && room > self.rules.window / 4 {
+                return Action::Offer(room);
+            }
+            if let Some(action) = self.claim(now.more) {
+                return action;
+            }
+            if now.lock
+                && let Some(action) = self.pick(now.permits)
+            {
+                return action;
+            }
+        }
+        if !self.to_prove.is_empty() {
+            return Action::Prove(self.to_prove.clone());
+        }
+        let waits_for_record = self.letters.values().any(|letter| letter.phase == Phase::Recording);
+        if waits_for_record || self.pending.len() >= PENDING || (now.flush && !self.pending.is_empty()) {
+            return self.commit();
+        }
+        if !self.to_settle.is_empty() {
+            return self.settle_with(Vec::new());
+        }
+        if !self.release.is_empty() {
+            return Action::Release(std::mem::take(&mut self.release));
+        }
+        if self.stop.is_none() {
+            if self.backoff {
+                self.backoff = false;
+                return Action::Backoff(self.transient);
+            }
+            let idle = self.letters.is_empty();
+            if now.more && idle {
+                return Action::Offer(self.rules.window);
+            }
+            if !self.ready.is_empty() || self.dry_claims && !self.claimable.is_empty() {
+                self.dry_claims = false;
+                return Action::Wait;
+            }
+            if let Some(action) = self.make_room() {
+                return action;
+            }
+            self.bar_twins();
+        } else {
+            self.doubt_open_tries();
+        }
+        if !self.pending.is_empty() {
+            return self.commit();
+        }
+        if self.stop.is_some() && !self.hand.is_empty() {
+            let held: Vec<Seq> = self.hand.iter().copied().collect();
+            self.ready.clear();
+            return Action::Release(held);
+        }
+        Action::End(self.stop.unwrap_or(Stop::Finished))
+    }
+
+    /// What a claim gave. `exhausted`: whatever was asked for and is in neither list cannot be seen.
+    pub fn claimed(&mut self, asked: &[Seq], got: &[Seq], missing: &[(Seq, Absent)], exhausted: bool) {
+        for seq in got {
+            self.take_in_hand(*seq);
+        }
+        for (seq, why) in missing {
+            self.missing(*seq, *why);
+        }
+        for seq in asked {
+            if self.letters.get(seq).is_some_and(|letter| letter.phase == Phase::Claiming) {
+                if exhausted {
+                    self.missing(*seq, Absent::NotSeen);
+                } else {
+                    self.set_phase(*seq, Phase::Planned);
+                    self.claimable.insert(*seq);
+                }
+            }
+        }
+        self.dry_claims = got.is_empty() && missing.is_empty() && !exhausted;
+    }
+
+    /// The commit is done, and durable if it had to be.
+    pub fn committed(&mut self) {
+        for (seq, write) in std::mem::take(&mut self.committing) {
+            match write {
+                Write::Intended { .. } => {
+                    if self.set_phase(seq, Phase::Unsent) {
+                        self.staged.push(seq);
+                    }
+                }
+                Write::Published => {
+                    if self.letters.get(&seq).is_some_and(|letter| letter.phase == Phase::Recording) {
+                        self.set_phase(seq, Phase::Published);
+                        self.to_settle.insert(seq);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers to a [`Action::Send`], all of them at once (m24).
+    pub fn sent(&mut self, answers: &[(Seq, Reply)], settled: &[(Seq, SettleReply)]) {
+        for (seq, reply) in settled {
+            self.settle_answer(*seq, *reply);
+        }
+        for (seq, reply) in answers {
+            self.answer(*seq, *reply);
+        }
+        if let Some(last) = answers.last()
+            && !matches!(last.1, Reply::Transient | Reply::Unknown { .. })
+        {
+            self.transient = 0;
+        }
+    }
+
+    /// What became of each letter of a transaction, in the batch's order.
+    pub fn transferred(&mut self, fates: &[(Seq, FateOf)]) {
+        self.transient = 0;
+        for (seq, fate) in fates {
+            match fate {
+                FateOf::Moved => self.moved(*seq),
+                FateOf::Refused => self.answer(*seq, Reply::Permanent),
+                FateOf::Lost => self.lost(*seq),
+                FateOf::Withdrawn => self.back_to_claimed(*seq),
+            }
+        }
+    }
+
+    /// A transaction failed as a whole: nothing of it was done, or (`Unknown`) nobody knows yet.
+    pub fn transfer_failed(&mut self, batch: &[Seq], reply: Reply) {
+        match reply {
+            Reply::Unknown { .. } if !mutated("t05") => self.to_prove = batch.to_vec(),
+            Reply::Session => {
+                self.stop(Stop::Session);
+                self.all_back(batch);
+            }
+            _ => {
+                self.one_more_transient();
+                self.error();
+                self.all_back(batch);
+            }
+        }
+    }
+
+    /// The broker's word on a transaction without an answer: did each letter's part of it happen?
+    pub fn proved(&mut self, proofs: &[(Seq, Option<bool>)]) {
+        self.to_prove.clear();
+        for (seq, arrived) in proofs {
+            match arrived {
+                Some(true) => self.moved(*seq),
+                Some(false) => self.back_to_claimed(*seq),
+                None => self.answer(*seq, Reply::Unknown { resend: false }),
+            }
+        }
+    }
+
+    /// Given back; what does not work ends by itself with its claim.
+    pub fn released(&mut self, seqs: &[Seq]) {
+        for seq in seqs {
+            self.hand.remove(seq);
+        }
+    }
+}
+
+impl Letter {
+    fn new(group: Option<GroupKey>, kind: Kind, attempt: u32, open: bool) -> Self {
+        Self { group, phase: Phase::Planned, kind, attempt, open, lost: 0 }
+    }
+}
+
+mod steps;

@@ -1,0 +1,147 @@
+//! The exhaustive walk: every interleaving of the machine's steps, broker answers, crashes and power losses
+//! for up to four letters in two groups with up to two faults, with the invariants of `protocol.md` §11 after
+//! each step; and the mutations of §12, each of which the same walk must catch.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod world;
+
+use std::collections::HashSet;
+
+use world::{Config, Proofs, World};
+
+/// What a walk found.
+struct Found {
+    states: usize,
+    ends: usize,
+    violation: Option<String>,
+}
+
+/// Visits every state that can be reached from the start of `config`.
+fn walk(config: &Config) -> Found {
+    let mut seen = HashSet::new();
+    let mut stack = vec![World::start(config)];
+    let mut found = Found { states: 0, ends: 0, violation: None };
+    while let Some(world) = stack.pop() {
+        if !seen.insert(world.digest()) {
+            continue;
+        }
+        found.states += 1;
+        if let Err(broken) = world.check(config) {
+            found.violation = Some(format!("{broken}\n{world:#?}"));
+            return found;
+        }
+        if world.ended() {
+            found.ends += 1;
+        }
+        match world.step(config) {
+            Ok(next) => stack.extend(next),
+            Err(broken) => {
+                found.violation = Some(format!("{broken}\n{world:#?}"));
+                return found;
+            }
+        }
+        assert!(found.states < 6_000_000, "the walk is not bounded: {config:?}");
+    }
+    found
+}
+
+const A: Option<u64> = Some(1);
+const B: Option<u64> = Some(2);
+
+fn base() -> Config {
+    Config {
+        groups: vec![A, A, B],
+        transaction: false,
+        batch: 2,
+        faults: 2,
+        proofs: Proofs::None,
+        tells_gone: true,
+        power: false,
+        attempts: 2,
+    }
+}
+
+fn configs(transaction: bool) -> Vec<Config> {
+    let mut all = Vec::new();
+    let shapes: &[&[Option<u64>]] = &[&[A, A, B], &[A, B, A], &[A, A, A], &[A, B, None]];
+    let proofs: &[Proofs] = match transaction {
+        true => &[Proofs::Find],
+        false => &[Proofs::None, Proofs::Find, Proofs::Resend],
+    };
+    for proofs in proofs {
+        for shape in shapes {
+            for batch in [1, 2, 3] {
+                let groups = shape.to_vec();
+                all.push(Config { groups, transaction, batch, proofs: *proofs, ..base() });
+            }
+        }
+        for power in [false, true] {
+            let groups = vec![A, A, B, B];
+            all.push(Config { groups, transaction, power, faults: 1, proofs: *proofs, ..base() });
+        }
+        let groups = vec![A, B, A, B];
+        all.push(Config { groups, transaction, tells_gone: false, faults: 1, proofs: *proofs, ..base() });
+        all.push(Config { transaction, power: true, proofs: *proofs, ..base() });
+    }
+    all
+}
+
+fn all_hold(transaction: bool) -> (usize, usize) {
+    let (mut states, mut ends) = (0, 0);
+    for config in configs(transaction) {
+        let found = walk(&config);
+        assert!(found.violation.is_none(), "{config:?}\n{}", found.violation.unwrap());
+        assert!(found.ends > 0, "I7: no end is reached: {config:?}");
+        states += found.states;
+        ends += found.ends;
+    }
+    (states, ends)
+}
+
+#[test]
+fn every_interleaving_of_path_p_keeps_the_invariants() {
+    let (states, ends) = all_hold(false);
+    println!("path P: {states} states, {ends} ends");
+    assert!(states > 10_000);
+}
+
+#[test]
+fn every_interleaving_of_path_t_keeps_the_invariants() {
+    let (states, ends) = all_hold(true);
+    println!("path T: {states} states, {ends} ends");
+    assert!(states > 2_000);
+}
+
+/// Does some walk of `configs` catch the mutation that is on?
+fn caught(configs: &[Config]) -> Option<String> {
+    configs.iter().find_map(|config| walk(config).violation)
+}
+
+macro_rules! caught_by_the_walk {
+    ($($test:ident: $mutation:literal on $transaction:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            let violation = super::mutation::planted::with($mutation, || caught(&configs($transaction)));
+            let text = violation.unwrap_or_else(|| panic!("{} was not caught", $mutation));
+            println!("{}: {}", $mutation, text.lines().next().unwrap());
+        }
+    )*};
+}
+
+caught_by_the_walk! {
+    m01_settle_on_send: "m01" on false,
+    m02_settle_before_published_is_written: "m02" on false,
+    m03_resume_resends_blindly: "m03" on false,
+    m04_no_intent: "m04" on false,
+    m09_group_goes_on_after_a_failure: "m09" on false,
+    m10_group_batch_where_entries_fail_alone: "m10" on false,
+    m12_miss_without_a_fence: "m12" on false,
+    m14_lost_answer_is_failed: "m14" on false,
+    m15_not_visible_is_gone: "m15" on false,
+    m16_resume_forgets_a_held_group: "m16" on false,
+    m19_zombie_sends: "m19" on false,
+    m21_stale_receipt_is_settled: "m21" on false,
+    m25_intent_not_synced: "m25" on false,
+    t05_resend_after_a_commit_without_answer: "t05" on true,
+    t08_group_goes_on_after_a_refused_record: "t08" on true,
+}

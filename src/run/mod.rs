@@ -4,6 +4,7 @@
 pub mod lanes;
 pub mod machine;
 mod mutation;
+pub mod pace;
 pub mod recovery;
 #[cfg(test)]
 mod walk;

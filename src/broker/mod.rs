@@ -8,6 +8,7 @@ mod error;
 mod looking;
 mod moving;
 mod serving;
+pub mod sqlite;
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::plan::{Change, Resource};
 use crate::topology::{BrokerDecl, Channel, Topology};
 
 /// Every broker, by the scheme of its url.
-pub static BROKERS: &[&dyn Kind] = &[];
+pub static BROKERS: &[&dyn Kind] = &[&sqlite::SqliteKind];
 
 /// The broker kind that a url names.
 pub fn kind_of(broker: &BrokerDecl) -> Option<&'static dyn Kind> {

@@ -4,3 +4,5 @@
 mod architecture;
 mod cli;
 mod dialects;
+
+mod sqlite;

@@ -1,0 +1,407 @@
+//! Looking: pages by row id up to the last row of the snapshot, each its own short read, so that a look
+//! neither keeps writers waiting nor the log from being folded in. The next page is read while the last
+//! one is worked on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::task::JoinHandle;
+
+use super::file::{Doing, Place};
+use super::queues::{self, Queue};
+use super::{Sqlite, blocking, kind, letters};
+use crate::broker::{
+    BrokerError, Browse, Count, Depth, Depths, ErrorKind, LookCost, Pages, Result, Snapshot, Want,
+};
+use crate::clock::Time;
+use crate::letter::{Facts, LetterId, Message, RawLetter, TimeSource};
+use crate::topology::Channel;
+
+/// Most letters of a page.
+const PAGE: usize = 2_000;
+/// A page ends once it holds this many bytes.
+const PAGE_BYTES: usize = 4 << 20;
+
+#[async_trait]
+impl Browse for Sqlite {
+    async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>> {
+        let place = self.place.clone();
+        let name = kind::names(channel).dead_letter;
+        blocking(move || {
+            let Some(db) = place.read()? else { return Err(place.absent()) };
+            let queue = queues::get(&db, &name, &place.shown)?;
+            let extent = Extent::take(&db, &queue, &place)?;
+            let reader = Reader::new(db, queue, extent.last, want);
+            Ok(Box::new(Look {
+                snapshot: extent.snapshot,
+                read: 0,
+                hidden: 0,
+                next: Next::Idle(Box::new(reader)),
+            }) as Box<dyn Pages>)
+        })
+        .await
+    }
+
+    async fn find(&self, channel: &Channel, prefix: &LetterId) -> Result<Option<Vec<RawLetter>>> {
+        let place = self.place.clone();
+        let name = kind::names(channel).dead_letter;
+        let prefix = prefix.clone();
+        blocking(move || {
+            let Some(db) = place.read()? else { return Err(place.absent()) };
+            let queue = queues::get(&db, &name, &place.shown)?;
+            find(&db, &queue, prefix.as_str()).map(Some)
+        })
+        .await
+    }
+
+    async fn depths(&self, channel: &Channel) -> Result<Depths> {
+        let place = self.place.clone();
+        let names = kind::names(channel);
+        blocking(move || {
+            let db = place.read()?;
+            let now = place.now();
+            let depth = |name: &str| depth(db.as_ref(), name, now);
+            Ok(Depths {
+                source: depth(&names.source)?,
+                readers: Vec::new(),
+                tiers: names.tiers.iter().map(|name| depth(name)).collect::<Result<_>>()?,
+                dead_letter: depth(&names.dead_letter)?,
+                notes: Vec::new(),
+            })
+        })
+        .await
+    }
+}
+
+/// What a look will cover.
+struct Extent {
+    snapshot: Snapshot,
+    last: i64,
+}
+
+impl Extent {
+    fn take(db: &Connection, queue: &Queue, place: &Place) -> Result<Self> {
+        let action = || format!("read {}", queue.name);
+        let last: i64 = db
+            .query_row("SELECT coalesce(max(id), 0) FROM letter WHERE queue = ?1", [queue.id], |row| {
+                row.get(0)
+            })
+            .doing(action)?;
+        let count = queues::depth(db, queue.id)?;
+        Ok(Self {
+            snapshot: Snapshot {
+                queue: queue.name.clone(),
+                identity: identity(db, queue, last)?,
+                taken_at: place.clock.now(),
+                count: Count::Exact(count),
+                unseen: Some(0),
+            },
+            last,
+        })
+    }
+}
+
+/// File, incarnation of the queue, last row.
+fn identity(db: &Connection, queue: &Queue, last: i64) -> Result<String> {
+    Ok(format!("{}/q{}/{last}", file_id(db)?, queue.id))
+}
+
+/// What tells this file from another.
+pub fn file_id(db: &Connection) -> Result<String> {
+    db.query_row("SELECT id FROM file", [], |row| row.get(0)).doing(|| "read the file's id".to_owned())
+}
+
+/// Reads pages.
+struct Reader {
+    db: Connection,
+    queue: Queue,
+    name: Arc<str>,
+    after: i64,
+    last: i64,
+    want: Want,
+}
+
+/// One page, and how many letters of it are hidden.
+#[derive(Default)]
+struct Page {
+    letters: Vec<RawLetter>,
+    hidden: u64,
+}
+
+impl Reader {
+    fn new(db: Connection, queue: Queue, last: i64, want: Want) -> Self {
+        Self { db, name: queue.name.as_str().into(), queue, after: 0, last, want }
+    }
+
+    /// The next page; empty only at the end of the extent.
+    fn page(&mut self) -> Result<Page> {
+        let mut page = Page::default();
+        while page.letters.is_empty() && self.after < self.last {
+            self.fill(&mut page).doing(|| format!("read {}", self.name))?;
+        }
+        Ok(page)
+    }
+
+    fn fill(&mut self, page: &mut Page) -> rusqlite::Result<()> {
+        // One read transaction, so that a page and what is said about its letters belong together.
+        let tx = self.db.unchecked_transaction()?;
+        let body = if self.want.bodies { "body" } else { "NULL" };
+        let sql = format!(
+            "SELECT {COLUMNS}, {body} FROM letter WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id"
+        );
+        let first = self.after;
+        let mut bytes = 0;
+        {
+            let mut query = tx.prepare_cached(&sql)?;
+            let mut rows = query.query(params![self.queue.id, self.after, self.last])?;
+            loop {
+                let Some(row) = rows.next()? else {
+                    self.after = self.last;
+                    break;
+                };
+                let (id, letter) = raw(row, &self.queue, &self.name)?;
+                self.after = id;
+                bytes += letter.size() as usize
+                    - if self.want.bodies { 0 } else { letter.body_len.unwrap_or(0) as usize };
+                page.letters.push(letter);
+                if page.letters.len() >= PAGE || bytes >= PAGE_BYTES {
+                    break;
+                }
+            }
+        }
+        let states = states(&tx, first, self.after, self.queue.id)?;
+        if !states.is_empty() {
+            for letter in &mut page.letters {
+                if let Some(state) = states.get(&(letter.arrival as i64)) {
+                    state.tell(&mut letter.facts);
+                }
+            }
+            if !self.want.moved {
+                let before = page.letters.len();
+                page.letters.retain(|letter| letter.facts.moved_by.is_none());
+                page.hidden += (before - page.letters.len()) as u64;
+            }
+        }
+        tx.commit()
+    }
+}
+
+/// What other tables say about a letter.
+#[derive(Default)]
+struct State {
+    receives: Option<i64>,
+    claimed: bool,
+    moved_by: Option<String>,
+}
+
+impl State {
+    fn tell(&self, facts: &mut Facts) {
+        if let Some(receives) = self.receives {
+            facts.deliveries = Some(u32::try_from(receives).unwrap_or(u32::MAX));
+        }
+        facts.claimed = self.claimed;
+        facts.moved_by.clone_from(&self.moved_by);
+    }
+}
+
+/// Leases and unsettled copies of a range of rows. Both are few, so they are read beside the letters.
+fn states(db: &Connection, after: i64, last: i64, queue: i64) -> rusqlite::Result<HashMap<i64, State>> {
+    let mut states: HashMap<i64, State> = HashMap::new();
+    let mut leases = db.prepare_cached(
+        "SELECT letter, receives, token IS NOT NULL FROM lease WHERE letter > ?1 AND letter <= ?2 AND queue = ?3",
+    )?;
+    let mut rows = leases.query(params![after, last, queue])?;
+    while let Some(row) = rows.next()? {
+        let state = states.entry(row.get(0)?).or_default();
+        state.receives = Some(row.get(1)?);
+        state.claimed = row.get(2)?;
+    }
+    let mut sent = db.prepare_cached("SELECT letter, run FROM sent WHERE letter > ?1 AND letter <= ?2")?;
+    let mut rows = sent.query(params![after, last])?;
+    while let Some(row) = rows.next()? {
+        states.entry(row.get(0)?).or_default().moved_by = Some(row.get(1)?);
+    }
+    Ok(states)
+}
+
+/// Columns of [`raw`], the body after them.
+pub const COLUMNS: &str = "id, entered_at, sent_at, headers, properties, key, length(body)";
+
+/// A letter out of a row of [`COLUMNS`] and a body.
+pub fn raw(row: &Row<'_>, queue: &Queue, name: &Arc<str>) -> rusqlite::Result<(i64, RawLetter)> {
+    let id: i64 = row.get(0)?;
+    let entered_at: i64 = row.get(1)?;
+    let letter = RawLetter {
+        id: letters::letter_id(id),
+        position: letters::position(queue.id, id),
+        arrival: u64::try_from(id).unwrap_or(0),
+        message: Message {
+            headers: letters::list(row, 3)?,
+            properties: letters::list(row, 4)?,
+            key: letters::blob(row, 5)?,
+            body: letters::blob(row, 7)?,
+        },
+        body_len: row.get::<_, Option<i64>>(6)?.map(|len| u64::try_from(len).unwrap_or(0)),
+        facts: Facts {
+            queue: name.clone(),
+            written_at: Some((Time::from_millis(row.get(2)?), TimeSource::Broker)),
+            dead_at: Some(Time::from_millis(entered_at)),
+            expires_at: queue.retention.map(|kept| Time::from_millis(entered_at.saturating_add(kept))),
+            deliveries: Some(0),
+            ..Facts::default()
+        },
+    };
+    Ok((id, letter))
+}
+
+/// Where the next page comes from.
+enum Next {
+    Idle(Box<Reader>),
+    Reading(JoinHandle<(Box<Reader>, Result<Page>)>),
+    Over,
+}
+
+struct Look {
+    snapshot: Snapshot,
+    read: u64,
+    hidden: u64,
+    next: Next,
+}
+
+fn read_ahead(mut reader: Box<Reader>) -> Next {
+    Next::Reading(tokio::task::spawn_blocking(move || {
+        let page = reader.page();
+        (reader, page)
+    }))
+}
+
+#[async_trait]
+impl Pages for Look {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    async fn next(&mut self) -> Result<Vec<RawLetter>> {
+        if let Next::Idle(_) = self.next {
+            let Next::Idle(reader) = std::mem::replace(&mut self.next, Next::Over) else {
+                return Ok(Vec::new());
+            };
+            self.next = read_ahead(reader);
+        }
+        let Next::Reading(reading) = &mut self.next else { return Ok(Vec::new()) };
+        let (reader, page) = reading.await.map_err(|_| {
+            BrokerError::new(
+                ErrorKind::Other,
+                format!("read {}", self.snapshot.queue),
+                "the look was cut off",
+            )
+        })?;
+        self.next = Next::Over;
+        let page = page?;
+        self.hidden += page.hidden;
+        self.read += page.letters.len() as u64 + page.hidden;
+        if !page.letters.is_empty() {
+            self.next = read_ahead(reader);
+        }
+        Ok(page.letters)
+    }
+
+    async fn close(self: Box<Self>) -> Result<LookCost> {
+        if let Next::Reading(reading) = self.next {
+            drop(reading.await);
+        }
+        Ok(LookCost { read: self.read, hidden: self.hidden, ..LookCost::default() })
+    }
+}
+
+/// Letters whose id begins with `prefix`: itself first, then by length, at most three.
+fn find(db: &Connection, queue: &Queue, prefix: &str) -> Result<Vec<RawLetter>> {
+    let action = || format!("look for {prefix} in {}", queue.name);
+    let mut found: Vec<(i64, RawLetter)> = Vec::new();
+    // `m` alone is every letter; anything else than digits is none.
+    let digits = match prefix.strip_prefix('m') {
+        Some("") => None,
+        Some(digits) => match digits.parse::<i64>() {
+            Ok(number) if !digits.starts_with('0') => Some(number),
+            _ => return Ok(Vec::new()),
+        },
+        None => return Ok(Vec::new()),
+    };
+    let name: Arc<str> = queue.name.as_str().into();
+    let sql = format!(
+        "SELECT {COLUMNS}, body FROM letter WHERE queue = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 3"
+    );
+    let mut query = db.prepare_cached(&sql).doing(action)?;
+    let mut ranges = Vec::new();
+    match digits {
+        None => ranges.push((0, i64::MAX)),
+        Some(number) => {
+            // 4, 40 to 49, 400 to 499, …
+            let mut range = Some((number, number));
+            while let Some((from, to)) = range {
+                ranges.push((from, to));
+                range = from.checked_mul(10).zip(to.checked_mul(10).and_then(|to| to.checked_add(9)));
+            }
+        }
+    }
+    for (from, to) in ranges {
+        let mut rows = query.query(params![queue.id, from, to]).doing(action)?;
+        while found.len() < 3
+            && let Some(row) = rows.next().doing(action)?
+        {
+            found.push(raw(row, queue, &name).doing(action)?);
+        }
+    }
+    let mut letters = Vec::with_capacity(found.len());
+    for (id, mut letter) in found {
+        if let Some(state) = states(db, id - 1, id, queue.id).doing(action)?.get(&id) {
+            state.tell(&mut letter.facts);
+        }
+        letters.push(letter);
+    }
+    Ok(letters)
+}
+
+fn depth(db: Option<&Connection>, name: &str, now: i64) -> Result<Depth> {
+    let none = Depth {
+        queue: name.to_owned(),
+        count: Count::Exact(0),
+        due: None,
+        in_flight: None,
+        oldest: None,
+        oldest_expires: None,
+        exists: false,
+    };
+    let Some(db) = db else { return Ok(none) };
+    let Some(queue) = queues::find(db, name)? else { return Ok(none) };
+    let action = || format!("count {name}");
+    let oldest: Option<i64> = db
+        .prepare_cached("SELECT entered_at FROM letter WHERE queue = ?1 ORDER BY id LIMIT 1")
+        .and_then(|mut query| query.query_row([queue.id], |row| row.get(0)).optional())
+        .doing(action)?;
+    let in_flight: u64 = db
+        .prepare_cached("SELECT count(*) FROM lease WHERE queue = ?1 AND until > ?2")
+        .and_then(|mut query| query.query_row(params![queue.id, now], |row| queues::number(row, 0)))
+        .doing(action)?;
+    let due = match queue.delay {
+        None => None,
+        Some(_) => Some(
+            db.prepare_cached("SELECT count(*) FROM letter WHERE queue = ?1 AND due <= ?2")
+                .and_then(|mut query| query.query_row(params![queue.id, now], |row| queues::number(row, 0)))
+                .doing(action)?,
+        ),
+    };
+    Ok(Depth {
+        count: Count::Exact(queues::depth(db, queue.id)?),
+        due,
+        in_flight: Some(in_flight),
+        oldest: oldest.map(Time::from_millis),
+        oldest_expires: oldest
+            .zip(queue.retention)
+            .map(|(oldest, kept)| Time::from_millis(oldest.saturating_add(kept))),
+        exists: true,
+        ..none
+    })
+}

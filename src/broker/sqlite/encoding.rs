@@ -1,0 +1,501 @@
+//! Header and property lists as JSON text, so that a program in any language can write and read them.
+//!
+//! `[["event-id","ev-1"],["tries",3],["sig",{"bytes":"00ff"}]]`: ordered pairs, duplicates kept. Plain JSON
+//! stands for text, null, true, false and 64-bit integers; every other type is a one-key object. Bytes are
+//! hex, as SQLite's own `hex()` writes them.
+
+use std::fmt::{self, Write as _};
+
+use bytes::Bytes;
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+
+use crate::letter::{Headers, Value};
+
+/// Values nested deeper than this are refused: nobody's headers are, and readers have limits too.
+const DEPTH: u32 = 30;
+
+/// Writes a list.
+///
+/// # Errors
+/// Says which header is nested too deeply.
+pub fn write(headers: &Headers) -> Result<String, String> {
+    let mut out = String::with_capacity(2 + headers.size() as usize + headers.len() * 8);
+    out.push('[');
+    for (at, header) in headers.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push('[');
+        string(&mut out, &header.name);
+        out.push(',');
+        value(&mut out, &header.value, DEPTH)
+            .map_err(|()| format!("header {} is nested deeper than {DEPTH}", header.name))?;
+        out.push(']');
+    }
+    out.push(']');
+    Ok(out)
+}
+
+/// Reads a list. Text without escapes is not copied: it points into `json`.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn read(json: &Bytes) -> Result<Headers, String> {
+    if json.as_ref() == b"[]" {
+        return Ok(Headers::new());
+    }
+    let mut parser = serde_json::Deserializer::from_slice(json);
+    let headers = List(json).deserialize(&mut parser).map_err(|error| error.to_string())?;
+    parser.end().map_err(|error| error.to_string())?;
+    Ok(headers)
+}
+
+fn string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut clean = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[clean..at]);
+        clean = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\t' => out.push_str("\\t"),
+            b'\r' => out.push_str("\\r"),
+            _ => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+        }
+    }
+    out.push_str(&text[clean..]);
+    out.push('"');
+}
+
+fn hex(out: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(bytes.len() * 2);
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+fn value(out: &mut String, v: &Value, depth: u32) -> Result<(), ()> {
+    if depth == 0 {
+        return Err(());
+    }
+    match v {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::I64(n) => put(out, format_args!("{n}")),
+        Value::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => string(out, text),
+            Err(_) => tagged(out, "text", |out| {
+                out.push('"');
+                hex(out, bytes);
+                out.push('"');
+            }),
+        },
+        Value::Bytes(bytes) => tagged(out, "bytes", |out| {
+            out.push('"');
+            hex(out, bytes);
+            out.push('"');
+        }),
+        Value::I8(n) => number(out, "i8", n),
+        Value::U8(n) => number(out, "u8", n),
+        Value::I16(n) => number(out, "i16", n),
+        Value::U16(n) => number(out, "u16", n),
+        Value::I32(n) => number(out, "i32", n),
+        Value::U32(n) => number(out, "u32", n),
+        Value::Timestamp(n) => number(out, "timestamp", n),
+        // Text, because JSON readers round; bits, where there is no number.
+        Value::F32(n) if n.is_finite() => tagged(out, "f32", |out| put(out, format_args!("\"{n:?}\""))),
+        Value::F32(n) => tagged(out, "f32", |out| put(out, format_args!("\"0x{:08x}\"", n.to_bits()))),
+        Value::F64(n) if n.is_finite() => tagged(out, "f64", |out| put(out, format_args!("\"{n:?}\""))),
+        Value::F64(n) => tagged(out, "f64", |out| put(out, format_args!("\"0x{:016x}\"", n.to_bits()))),
+        Value::Decimal { scale, value } => {
+            tagged(out, "decimal", |out| put(out, format_args!("[{scale},{value}]")));
+        }
+        Value::List(items) => {
+            out.push_str("{\"list\":[");
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                value(out, item, depth - 1)?;
+            }
+            out.push_str("]}");
+        }
+        Value::Table(entries) => {
+            out.push_str("{\"table\":[");
+            for (at, (name, item)) in entries.iter().enumerate() {
+                out.push_str(if at > 0 { ",[" } else { "[" });
+                string(out, name);
+                out.push(',');
+                value(out, item, depth - 1)?;
+                out.push(']');
+            }
+            out.push_str("]}");
+        }
+        Value::Labelled { label, value: labelled } => {
+            out.push_str("{\"labelled\":[");
+            string(out, label);
+            out.push(',');
+            value(out, labelled, depth - 1)?;
+            out.push_str("]}");
+        }
+    }
+    Ok(())
+}
+
+/// Writing to a string cannot fail.
+fn put(out: &mut String, text: fmt::Arguments<'_>) {
+    let _ = out.write_fmt(text);
+}
+
+fn tagged(out: &mut String, tag: &str, inner: impl FnOnce(&mut String)) {
+    let _ = write!(out, "{{\"{tag}\":");
+    inner(out);
+    out.push('}');
+}
+
+fn number(out: &mut String, tag: &str, n: impl fmt::Display) {
+    let _ = write!(out, "{{\"{tag}\":{n}}}");
+}
+
+/// Text that points into `source` where it can.
+fn shared(source: &Bytes, text: &str) -> Bytes {
+    let (from, inside) = (source.as_ptr() as usize, text.as_ptr() as usize);
+    if inside >= from && inside + text.len() <= from + source.len() {
+        source.slice_ref(text.as_bytes())
+    } else {
+        Bytes::copy_from_slice(text.as_bytes())
+    }
+}
+
+/// The list as a whole.
+struct List<'a>(&'a Bytes);
+/// One `[name, value]`.
+struct Pair<'a>(&'a Bytes);
+/// One value.
+struct One<'a>(&'a Bytes);
+/// A list of values.
+struct Items<'a>(&'a Bytes);
+/// A list of pairs.
+struct Entries<'a>(&'a Bytes);
+/// Hex as bytes.
+struct Hex;
+
+impl<'de> DeserializeSeed<'de> for List<'_> {
+    type Value = Headers;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Headers, D::Error> {
+        Entries(self.0).deserialize(d).map(|entries| entries.into_iter().collect())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = Vec<(String, Value)>;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+        d.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = Vec<(String, Value)>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of [name, value] pairs")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(pair) = seq.next_element_seed(Pair(self.0))? {
+            entries.push(pair);
+        }
+        Ok(entries)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Pair<'_> {
+    type Value = (String, Value);
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+        d.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Pair<'_> {
+    type Value = (String, Value);
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[name, value]")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let name = seq.next_element::<String>()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+        let value =
+            seq.next_element_seed(One(self.0))?.ok_or_else(|| de::Error::custom("a pair lacks its value"))?;
+        if seq.next_element::<de::IgnoredAny>()?.is_some() {
+            return Err(de::Error::custom("a pair has more than a name and a value"));
+        }
+        Ok((name, value))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = Vec<Value>;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+        d.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = Vec<Value>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of values")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(One(self.0))? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Hex {
+    type Value = Bytes;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Bytes, D::Error> {
+        d.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Hex {
+    type Value = Bytes;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes in hex")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
+        let digits = text.as_bytes();
+        if !digits.len().is_multiple_of(2) {
+            return Err(E::custom("hex has an odd number of digits"));
+        }
+        let nibble = |digit: u8| char::from(digit).to_digit(16);
+        digits
+            .chunks_exact(2)
+            .map(|two| Some((nibble(two[0])? << 4 | nibble(two[1])?) as u8))
+            .collect::<Option<Vec<u8>>>()
+            .map(Bytes::from)
+            .ok_or_else(|| E::custom("not hex"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for One<'_> {
+    type Value = Value;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for One<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text, null, true, false, an integer, or an object with one key that names the type")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(Value::I64(n))
+    }
+    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Value, E> {
+        i64::try_from(n).map(Value::I64).map_err(|_| E::custom("an integer beyond 64 bits signed"))
+    }
+    fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
+        Ok(Value::F64(n))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(Bytes::copy_from_slice(text.as_bytes())))
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Value, E> {
+        Ok(Value::Text(shared(self.0, text)))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let Some(tag) = map.next_key::<String>()? else {
+            return Err(de::Error::custom("an object without a type"));
+        };
+        let value = match tag.as_str() {
+            "text" => Value::Text(map.next_value_seed(Hex)?),
+            "bytes" => Value::Bytes(map.next_value_seed(Hex)?),
+            "i8" => Value::I8(map.next_value()?),
+            "u8" => Value::U8(map.next_value()?),
+            "i16" => Value::I16(map.next_value()?),
+            "u16" => Value::U16(map.next_value()?),
+            "i32" => Value::I32(map.next_value()?),
+            "u32" => Value::U32(map.next_value()?),
+            "timestamp" => Value::Timestamp(map.next_value()?),
+            "f32" => {
+                Value::F32(float32(&map.next_value::<String>()?).ok_or_else(|| de::Error::custom("no f32"))?)
+            }
+            "f64" => {
+                Value::F64(float64(&map.next_value::<String>()?).ok_or_else(|| de::Error::custom("no f64"))?)
+            }
+            "decimal" => {
+                let (scale, value) = map.next_value()?;
+                Value::Decimal { scale, value }
+            }
+            "list" => Value::List(map.next_value_seed(Items(self.0))?),
+            "table" => Value::Table(map.next_value_seed(Entries(self.0))?),
+            "labelled" => {
+                let (label, value) = map.next_value_seed(Pair(self.0))?;
+                Value::Labelled { label, value: Box::new(value) }
+            }
+            _ => return Err(de::Error::custom("an object of no known type")),
+        };
+        if map.next_key::<de::IgnoredAny>()?.is_some() {
+            return Err(de::Error::custom("an object with more than one key"));
+        }
+        Ok(value)
+    }
+}
+
+fn float32(text: &str) -> Option<f32> {
+    match text.strip_prefix("0x") {
+        Some(bits) => u32::from_str_radix(bits, 16).ok().map(f32::from_bits),
+        None => text.parse().ok(),
+    }
+}
+
+fn float64(text: &str) -> Option<f64> {
+    match text.strip_prefix("0x") {
+        Some(bits) => u64::from_str_radix(bits, 16).ok().map(f64::from_bits),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scalar() -> impl Strategy<Value = Value> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..40).prop_map(Bytes::from);
+        prop_oneof![
+            Just(Value::Null),
+            bytes().prop_map(Value::Bytes),
+            bytes().prop_map(Value::Text),
+            "\\PC{0,20}".prop_map(Value::from_text),
+            any::<String>().prop_map(Value::from_text),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i8>().prop_map(Value::I8),
+            any::<u8>().prop_map(Value::U8),
+            any::<i16>().prop_map(Value::I16),
+            any::<u16>().prop_map(Value::U16),
+            any::<i32>().prop_map(Value::I32),
+            any::<u32>().prop_map(Value::U32),
+            any::<i64>().prop_map(Value::I64),
+            any::<u32>().prop_map(|bits| Value::F32(f32::from_bits(bits))),
+            any::<u64>().prop_map(|bits| Value::F64(f64::from_bits(bits))),
+            any::<(u8, u32)>().prop_map(|(scale, value)| Value::Decimal { scale, value }),
+            any::<u64>().prop_map(Value::Timestamp),
+        ]
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        scalar().prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+                prop::collection::vec((any::<String>(), inner.clone()), 0..4).prop_map(Value::Table),
+                (any::<String>(), inner)
+                    .prop_map(|(label, value)| Value::Labelled { label, value: Box::new(value) }),
+            ]
+        })
+    }
+
+    /// Not `==`: a NaN is to keep its bits.
+    fn bits(v: &Value) -> Value {
+        match v {
+            Value::F32(n) => Value::U32(n.to_bits()),
+            Value::F64(n) => Value::Timestamp(n.to_bits()),
+            Value::List(items) => Value::List(items.iter().map(bits).collect()),
+            Value::Table(entries) => {
+                Value::Table(entries.iter().map(|(name, v)| (name.clone(), bits(v))).collect())
+            }
+            Value::Labelled { label, value } => {
+                Value::Labelled { label: label.clone(), value: Box::new(bits(value)) }
+            }
+            other => other.clone(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back_to_the_bit(
+            pairs in prop::collection::vec((any::<String>(), any_value()), 0..6)
+        ) {
+            let headers: Headers = pairs.into_iter().collect();
+            let json = Bytes::from(write(&headers).unwrap());
+            let back = read(&json).unwrap();
+            prop_assert_eq!(back.len(), headers.len());
+            for (a, b) in headers.iter().zip(&back) {
+                prop_assert_eq!(&a.name, &b.name);
+                prop_assert_eq!(format!("{:?}", bits(&a.value)), format!("{:?}", bits(&b.value)));
+            }
+        }
+
+        #[test]
+        fn hostile_lists_are_errors_and_never_a_panic(json in any::<String>()) {
+            let _ = read(&Bytes::from(json));
+        }
+    }
+
+    #[test]
+    fn what_other_programs_may_write() {
+        let read = |json: &'static str| read(&Bytes::from_static(json.as_bytes()));
+        let headers =
+            read(" [ [\"a\", \"x\"], [\"a\", null], [\"n\", 3], [\"\", {\"bytes\": \"00FF\"}] ] ").unwrap();
+        let expected: Headers = [
+            ("a".to_owned(), Value::from_text("x")),
+            ("a".to_owned(), Value::Null),
+            ("n".to_owned(), Value::I64(3)),
+            (String::new(), Value::from_bytes(vec![0, 255])),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(headers, expected);
+        for bad in [
+            "",
+            "{}",
+            "[[]]",
+            "[[\"a\"]]",
+            "[[\"a\",1,2]]",
+            "[[1,\"a\"]]",
+            "[[\"a\",{}]]",
+            "[[\"a\",[]]]",
+            "[[\"a\",{\"bytes\":\"0\"}]]",
+            "[[\"a\",{\"bytes\":\"zz\"}]]",
+            "[[\"a\",{\"i8\":300}]]",
+            "[[\"a\",{\"i8\":1,\"u8\":1}]]",
+            "[[\"a\",18446744073709551615]]",
+            "[] []",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nesting_has_a_bound_in_writing_and_in_reading() {
+        let nested =
+            |depth: usize| (0..depth).fold(Value::Null, |v, _| Value::Table(vec![(String::new(), v)]));
+        let list = |depth| Headers::from_iter([("a".to_owned(), nested(depth))]);
+        let json = Bytes::from(write(&list(29)).unwrap());
+        assert_eq!(read(&json).unwrap(), list(29));
+        assert!(write(&list(30)).is_err());
+        assert!(read(&Bytes::from("[[\"a\",{\"list\":".repeat(2_000))).is_err());
+    }
+}

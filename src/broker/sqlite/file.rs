@@ -1,0 +1,219 @@
+//! Opening the file, for reading or for writing, and SQLite's errors in the port's words.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::schema::{self, Found};
+use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
+use crate::clock::Clock;
+use crate::topology::BrokerDecl;
+
+/// Where the file is and how it may be used; connections are opened from it.
+#[derive(Clone)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// As people see it.
+    pub shown: String,
+    /// Name of the broker in the topology.
+    pub broker: String,
+    /// May it be written?
+    pub writes: bool,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Letters written before the log is folded into the file: about 40 MiB, so that folding is rare in a run.
+const CHECKPOINT_PAGES: i64 = 10_000;
+
+impl Place {
+    /// From a url: `sqlite:redrive.db`, beside the topology file, or `sqlite:/var/lib/redrive.db`.
+    pub fn of(broker: &BrokerDecl, context: &OpenContext) -> Result<Self> {
+        let Some(path) = path_of(&broker.url) else {
+            return Err(BrokerError::new(
+                ErrorKind::Unsupported,
+                format!("open {}", broker.url.value),
+                "the url names no file",
+            )
+            .hint("write `url: \"sqlite:redrive.db\"`"));
+        };
+        Ok(Self {
+            path: context.base.join(&path),
+            shown: path,
+            broker: broker.name.value.clone(),
+            writes: context.writes,
+            clock: context.clock.clone(),
+        })
+    }
+
+    /// Milliseconds since the epoch.
+    pub fn now(&self) -> i64 {
+        self.clock.now().millis()
+    }
+
+    /// Opens for reading; `None` if there is nothing yet. Creates nothing (K36).
+    pub fn read(&self) -> Result<Option<Connection>> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = self.connect(flags)?;
+        match schema::inspect(&db, &self.shown)? {
+            Found::Empty => Ok(None),
+            Found::Current => Ok(Some(db)),
+            Found::Older(version) => Err(BrokerError::new(
+                ErrorKind::Version,
+                format!("open {}", self.shown),
+                format!("it has schema version {version} and has to be migrated first"),
+            )
+            .hint(format!("redrive apply --broker {}", self.broker))),
+        }
+    }
+
+    /// Opens for writing; makes the file or migrates it where needed.
+    pub fn write(&self) -> Result<Connection> {
+        let action = || format!("open {}", self.shown);
+        if !self.writes {
+            return Err(BrokerError::new(ErrorKind::Denied, action(), "it was opened for reading only"));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = self.connect(flags)?;
+        let found = schema::inspect(&db, &self.shown)?;
+        if found == Found::Empty {
+            self.log_ahead(&db)?;
+        }
+        db.pragma_update(None, "synchronous", "FULL").doing(action)?;
+        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).doing(action)?;
+        if found != Found::Current {
+            schema::migrate(&mut db, &self.shown, self.now())?;
+        }
+        Ok(db)
+    }
+
+    /// As [`Place::write`], but the file has to be there already.
+    pub fn write_existing(&self) -> Result<Connection> {
+        if self.path.exists() { self.write() } else { Err(self.absent()) }
+    }
+
+    /// There is no such file.
+    pub fn absent(&self) -> BrokerError {
+        BrokerError::new(ErrorKind::NotFound, format!("open {}", self.shown), "there is no such file yet")
+            .hint(format!("redrive apply --broker {}", self.broker))
+    }
+
+    fn connect(&self, flags: OpenFlags) -> Result<Connection> {
+        let action = || format!("open {}", self.shown);
+        let mut db = Connection::open_with_flags(&self.path, flags).doing(action)?;
+        db.busy_handler(Some(wait)).doing(action)?;
+        db.set_prepared_statement_cache_capacity(64);
+        Ok(db)
+    }
+
+    /// Write-ahead logging is a property of the file. Another process may be making the same file, and
+    /// this statement does not wait by itself.
+    fn log_ahead(&self, db: &Connection) -> Result<()> {
+        let mut tries = 0;
+        loop {
+            match db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+                Err(error) if is_busy(&error) && tries < 200 => std::thread::sleep(Duration::from_millis(5)),
+                other => {
+                    return other.map(|_| ()).doing(|| format!("open {}", self.shown));
+                }
+            }
+            tries += 1;
+        }
+    }
+}
+
+/// The path that a url names.
+pub fn path_of(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("sqlite:")?;
+    // `sqlite:///var/x` is written by habit; `sqlite://host/x` has no meaning.
+    let path = match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        Some(_) => return None,
+        None => rest,
+    };
+    let names_a_file = !path.is_empty() && !path.starts_with(':') && Path::new(path).file_name().is_some();
+    names_a_file.then(|| path.to_owned())
+}
+
+/// Begins a transaction that may write: it waits for other writers here, and never in the middle.
+pub fn begin(db: &Connection, action: impl FnOnce() -> String) -> Result<Transaction<'_>> {
+    Transaction::new_unchecked(db, TransactionBehavior::Immediate).doing(action)
+}
+
+/// Commits. An error here leaves open whether it happened, unless SQLite only was busy.
+pub fn commit(tx: Transaction<'_>, action: impl FnOnce() -> String) -> Result<()> {
+    tx.commit().doing(action).map_err(|mut error| {
+        if error.kind != ErrorKind::Throttled {
+            error.kind = ErrorKind::Unknown;
+        }
+        error
+    })
+}
+
+/// Waits for another writer, in short steps so that nobody starves, for about ten seconds.
+fn wait(tried: i32) -> bool {
+    std::thread::sleep(Duration::from_millis(if tried < 100 { 1 } else { 5 }));
+    tried < 2_000
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Turns SQLite's errors into the port's.
+pub trait Doing<T> {
+    /// With what was being done.
+    fn doing(self, action: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> Doing<T> for rusqlite::Result<T> {
+    fn doing(self, action: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| translate(&error, action()))
+    }
+}
+
+fn translate(error: &rusqlite::Error, action: String) -> BrokerError {
+    let (kind, message) = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (ErrorKind::Throttled, "another program has held the file for 10s".to_owned())
+        }
+        Some(ErrorCode::CannotOpen) => (ErrorKind::Unreachable, error.to_string()),
+        Some(
+            ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::AuthorizationForStatementDenied,
+        ) => (ErrorKind::Denied, error.to_string()),
+        Some(ErrorCode::NotADatabase) => (ErrorKind::Version, "it is not a SQLite database".to_owned()),
+        Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
+            (ErrorKind::Rejected, error.to_string())
+        }
+        _ => (ErrorKind::Other, error.to_string()),
+    };
+    let mut translated = BrokerError::new(kind, action, message);
+    if let rusqlite::Error::SqliteFailure(failure, _) = error {
+        translated = translated.code(format!("SQLITE {}", failure.extended_code));
+    }
+    translated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_file_beside_the_topology_or_an_absolute_one() {
+        assert_eq!(path_of("sqlite:redrive.db").as_deref(), Some("redrive.db"));
+        assert_eq!(path_of("sqlite:../a b?c%20.db").as_deref(), Some("../a b?c%20.db"));
+        assert_eq!(path_of("sqlite:/var/x.db").as_deref(), Some("/var/x.db"));
+        assert_eq!(path_of("sqlite:///var/x.db").as_deref(), Some("/var/x.db"));
+        for bad in ["sqlite:", "sqlite://host/x", "sqlite::memory:", "sqlite:/", "sqlite:..", "amqp://x"] {
+            assert_eq!(path_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Letters as rows: writing a message, reading it back, and the names that a row goes by.
+
+use bytes::Bytes;
+use rusqlite::{Connection, Row, params};
+
+use super::encoding;
+use super::file::Doing;
+use super::queues::Queue;
+use crate::broker::{BrokerError, ErrorKind, Result};
+use crate::letter::{Headers, LetterId, Message, Position, Value};
+
+/// The pseudo header under which a list shows that is not what it should be. A letter with it is looked at,
+/// never sent.
+pub const UNREADABLE: &str = "redrive-unreadable";
+
+/// A message as it goes into a row; can be made where the borrowed message is, and written elsewhere.
+#[derive(Debug, Clone)]
+pub struct Written {
+    key: Option<Bytes>,
+    body: Option<Bytes>,
+    headers: String,
+    properties: String,
+}
+
+impl Written {
+    /// Of a message.
+    ///
+    /// # Errors
+    /// `Rejected`: a value is nested too deeply.
+    pub fn of(message: &Message) -> Result<Self> {
+        let list = |headers: &Headers| {
+            encoding::write(headers)
+                .map_err(|why| BrokerError::new(ErrorKind::Rejected, "write the headers", why))
+        };
+        Ok(Self {
+            key: message.key.clone(),
+            body: message.body.clone(),
+            headers: list(&message.headers)?,
+            properties: list(&message.properties)?,
+        })
+    }
+
+    /// Inserts it; gives the row's id.
+    pub fn insert(&self, db: &Connection, queue: i64, due: i64, now: i64) -> Result<i64> {
+        db.prepare_cached(
+            "INSERT INTO letter (queue, due, entered_at, sent_at, headers, properties, key, body)
+             VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7)",
+        )
+        .and_then(|mut insert| {
+            insert.insert(params![
+                queue,
+                due,
+                now,
+                self.headers,
+                self.properties,
+                self.key.as_deref(),
+                self.body.as_deref(),
+            ])
+        })
+        .doing(|| "write a letter".to_owned())
+    }
+}
+
+/// Moves a row to another queue under a new id, with other headers if given; body and key are not touched.
+pub fn move_row(
+    db: &Connection,
+    id: i64,
+    to: &Queue,
+    due: i64,
+    now: i64,
+    headers: Option<&str>,
+) -> Result<i64> {
+    let action = || format!("move {} to {}", letter_id(id), to.name);
+    let copy = db
+        .prepare_cached(
+            "INSERT INTO letter (queue, due, entered_at, sent_at, headers, properties, key, body)
+             SELECT ?2, ?3, ?4, sent_at, coalesce(?5, headers), properties, key, body FROM letter WHERE id = ?1",
+        )
+        .and_then(|mut insert| insert.insert(params![id, to.id, due, now, headers]))
+        .doing(action)?;
+    let gone = db
+        .prepare_cached("DELETE FROM letter WHERE id = ?1")
+        .and_then(|mut delete| delete.execute([id]))
+        .doing(action)?;
+    if gone == 1 { Ok(copy) } else { Err(BrokerError::new(ErrorKind::Stale, action(), "it is gone")) }
+}
+
+/// Reads a list out of a column. What is not readable stays visible as it is, under one pseudo header.
+pub fn list(row: &Row<'_>, column: usize) -> rusqlite::Result<Headers> {
+    let json = row.get_ref(column)?.as_bytes()?;
+    if json == b"[]" {
+        return Ok(Headers::new());
+    }
+    let json = Bytes::copy_from_slice(json);
+    Ok(encoding::read(&json)
+        .unwrap_or_else(|_| Headers::from_iter([(UNREADABLE.to_owned(), Value::Text(json.clone()))])))
+}
+
+/// Can the lists of this message be trusted to be what its producer wrote?
+pub fn readable(message: &Message) -> bool {
+    !message.headers.has(UNREADABLE) && !message.properties.has(UNREADABLE)
+}
+
+/// Bytes out of a column.
+pub fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
+    Ok(row.get_ref(column)?.as_bytes_or_null()?.map(Bytes::copy_from_slice))
+}
+
+/// What people type: `m41`.
+pub fn letter_id(id: i64) -> LetterId {
+    LetterId::new(&format!("m{id}"))
+}
+
+/// Queue incarnation and row: `q3m41`.
+pub fn position(queue: i64, id: i64) -> Position {
+    Position::new(format!("q{queue}m{id}"))
+}
+
+/// Incarnation and row of a position.
+pub fn parse_position(position: &Position) -> Option<(i64, i64)> {
+    let (queue, id) = position.as_str().strip_prefix('q')?.split_once('m')?;
+    Some((queue.parse().ok()?, id.parse().ok()?))
+}
+
+/// Replaces the last header of this name where it stands, else appends one: readers take the last.
+pub fn stamp(headers: &mut Headers, name: &str, text: impl Into<String>) {
+    let mut value = Some(Value::from_text(text));
+    let last = headers.iter().rposition(|header| header.name == name);
+    *headers = std::mem::take(headers)
+        .into_iter()
+        .enumerate()
+        .map(|(at, header)| {
+            let new = if Some(at) == last { value.take() } else { None };
+            (header.name, new.unwrap_or(header.value))
+        })
+        .collect();
+    if let Some(value) = value {
+        headers.push(name, value);
+    }
+}

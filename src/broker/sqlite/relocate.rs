@@ -1,0 +1,484 @@
+//! Moving letters: the lock of a dead-letter queue, claims as leases, and both paths of the protocol.
+//!
+//! Every transaction of a run first asks whether its epoch still holds (protocol §8): after a takeover a
+//! predecessor cannot send or remove anything, so what has no mark did not arrive and never will.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::file::{Doing, Place, begin, commit};
+use super::letters::{self, Written};
+use super::lock::{self, give_back, same_queue, still_ours};
+use super::queues::{self, Queue};
+use super::{Sqlite, blocking, browse, kind};
+use crate::broker::{
+    Ask, BrokerError, Claimed, Claims, ErrorKind, Fate, Intent, Missing, Mover, Outgoing, Proof, Published,
+    Receipt, Relocate, Result, Settled, Task, Wanted,
+};
+use crate::letter::Value;
+use crate::stamp;
+use crate::topology::Channel;
+
+/// A claim ends early once it holds this many bytes.
+const CLAIM_BYTES: usize = 32 << 20;
+
+#[async_trait]
+impl Relocate for Sqlite {
+    async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
+        let place = self.place.clone();
+        let name = kind::names(channel).dead_letter;
+        let task = task.clone();
+        blocking(move || {
+            let session = Session::begin(place, &name, &task)?;
+            Ok(Box::new(Held(Arc::new(Mutex::new(session)))) as Box<dyn Mover>)
+        })
+        .await
+    }
+}
+
+/// The session behind a lock: a call whose future was dropped still ends before the next one begins.
+struct Held(Arc<Mutex<Session>>);
+
+impl Held {
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let session = self.0.clone();
+        blocking(move || work(&mut session.lock().unwrap_or_else(PoisonError::into_inner))).await
+    }
+}
+
+struct Session {
+    place: Place,
+    db: Connection,
+    queue: Queue,
+    target: Queue,
+    run: String,
+    owner: String,
+    epoch: i64,
+    claim_for: i64,
+    /// Letters up to here have been asked whether they are of this run and died again.
+    seen_again: i64,
+    refailed: u64,
+}
+
+impl Session {
+    fn begin(place: Place, name: &str, task: &Task) -> Result<Self> {
+        let action = || format!("begin run {} on {name}", task.run);
+        let db = place.write_existing()?;
+        let now = place.now();
+        let claim_for = i64::try_from(task.claim_for.as_millis()).unwrap_or(i64::MAX);
+        let tx = begin(&db, action)?;
+        let queue = queues::get(&tx, name, &place.shown)?;
+        let target = queues::get(&tx, &task.target, &place.shown)?;
+        same_queue(&tx, &queue, &task.snapshot)?;
+        let epoch = lock::acquire(&tx, &queue, task, now)?;
+        // A resume counts what died again since its run first began.
+        tx.execute(
+            "INSERT INTO run SELECT ?1, ?2, (SELECT coalesce(max(id), 0) FROM letter), ?3
+             ON CONFLICT (run) DO NOTHING",
+            params![task.run, queue.id, now],
+        )
+        .doing(action)?;
+        let seen_again = tx
+            .query_row("SELECT after FROM run WHERE run = ?1", [&task.run], |row| row.get(0))
+            .doing(action)?;
+        commit(tx, action)?;
+        Ok(Self {
+            place,
+            db,
+            queue,
+            target,
+            run: task.run.clone(),
+            owner: task.owner.clone(),
+            epoch,
+            claim_for,
+            seen_again,
+            refailed: 0,
+        })
+    }
+
+    fn claim(&mut self, next: &[Wanted], limit: usize) -> Result<Claims> {
+        let action = || format!("claim from {}", self.queue.name);
+        let now = self.place.now();
+        let mut claims = Claims { exhausted: next.is_empty(), ..Claims::default() };
+        let tx = begin(&self.db, action)?;
+        still_ours(&tx, &self.queue, self.epoch)?;
+        let token: String =
+            tx.query_row("SELECT lower(hex(randomblob(8)))", [], |row| row.get(0)).doing(action)?;
+        let name: Arc<str> = self.queue.name.as_str().into();
+        let sql = format!("SELECT {}, body FROM letter WHERE id = ?1 AND queue = ?2", browse::COLUMNS);
+        let until = now.saturating_add(self.claim_for);
+        let mut bytes = 0;
+        for wanted in next {
+            if claims.got.len() >= limit || bytes >= CLAIM_BYTES {
+                break;
+            }
+            let id = match letters::parse_position(&wanted.position) {
+                Some((queue, id)) if queue == self.queue.id => id,
+                _ => {
+                    claims.missing.push((wanted.seq, Missing::Gone));
+                    continue;
+                }
+            };
+            let mut query = tx.prepare_cached(&sql).doing(action)?;
+            let found = query
+                .query_row(params![id, self.queue.id], |row| browse::raw(row, &self.queue, &name))
+                .optional()
+                .doing(action)?;
+            let Some((_, letter)) = found else {
+                claims.missing.push((wanted.seq, Missing::Gone));
+                continue;
+            };
+            // Headers that nobody can read cannot be copied as they are: left for people to look at.
+            if !letters::readable(&letter.message) || !self.take(&tx, id, &token, until, now).doing(action)? {
+                claims.missing.push((wanted.seq, Missing::NotSeen));
+                continue;
+            }
+            bytes += letter.size() as usize;
+            let receipt = Receipt(format!("m{id}.{token}"));
+            claims.got.push(Claimed { seq: wanted.seq, receipt, letter });
+        }
+        commit(tx, action)?;
+        Ok(claims)
+    }
+
+    /// Leases one letter unless another reader holds it. Does not count as a receive: the letter comes back
+    /// as it was.
+    fn take(
+        &self,
+        tx: &Transaction<'_>,
+        id: i64,
+        token: &str,
+        until: i64,
+        now: i64,
+    ) -> rusqlite::Result<bool> {
+        let taken = tx
+            .prepare_cached(
+                "INSERT INTO lease (letter, queue, key, token, owner, until, receives)
+                 SELECT id, queue, key, ?2, ?3, ?4, 0 FROM letter WHERE id = ?1
+                 ON CONFLICT (letter) DO UPDATE SET token = ?2, owner = ?3, until = ?4
+                     WHERE lease.until <= ?5 OR lease.owner = ?3",
+            )?
+            .execute(params![id, token, self.owner, until, now])?;
+        Ok(taken == 1)
+    }
+
+    fn transfer(&mut self, batch: &[Sending]) -> Result<Vec<Fate>> {
+        let action = || format!("move {} letters to {}", batch.len(), self.target.name);
+        let now = self.place.now();
+        let tx = begin(&self.db, action)?;
+        still_ours(&tx, &self.queue, self.epoch)?;
+        let mut fates = Vec::with_capacity(batch.len());
+        let mut stopped: HashSet<&str> = HashSet::new();
+        for sending in batch {
+            if sending.group.as_deref().is_some_and(|group| stopped.contains(group)) {
+                fates.push(Fate::Withdrawn);
+                continue;
+            }
+            let fate = self.move_one(&tx, sending, now)?;
+            if !matches!(fate, Fate::Moved(_))
+                && let Some(group) = &sending.group
+            {
+                stopped.insert(group);
+            }
+            fates.push(fate);
+        }
+        commit(tx, action)?;
+        Ok(fates)
+    }
+
+    /// Copy, removal and mark of one letter; on a refusal nothing of it stays.
+    fn move_one(&self, tx: &Transaction<'_>, sending: &Sending, now: i64) -> Result<Fate> {
+        let written = match &sending.written {
+            Ok(written) => written,
+            Err(error) => return Ok(Fate::Refused(error.clone())),
+        };
+        let Some((id, token)) = parse_receipt(&sending.receipt) else { return Ok(Fate::Lost) };
+        let action = || format!("move {}", letters::letter_id(id));
+        // Exactly this claim: neither a newer one nor another reader's (t10).
+        let mine = tx
+            .prepare_cached("DELETE FROM lease WHERE letter = ?1 AND token = ?2 AND queue = ?3")
+            .and_then(|mut delete| delete.execute(params![id, token, self.queue.id]))
+            .doing(action)?;
+        if mine != 1 {
+            return Ok(Fate::Lost);
+        }
+        // A copy of this number is there already: what is left to do is to remove the original.
+        let copy = match self.copied(tx, sending.seq)? {
+            Some(copy) => copy,
+            None => match written.insert(tx, self.target.id, 0, now) {
+                Ok(copy) => {
+                    self.mark(tx, sending.seq, id, copy, now)?;
+                    copy
+                }
+                Err(error) if error.kind == ErrorKind::Rejected => return Ok(Fate::Refused(error)),
+                Err(error) => return Err(error),
+            },
+        };
+        let gone = tx
+            .prepare_cached("DELETE FROM letter WHERE id = ?1 AND queue = ?2")
+            .and_then(|mut delete| delete.execute(params![id, self.queue.id]))
+            .doing(action)?;
+        if gone != 1 {
+            // A lease without its letter cannot be: the trigger takes both. Nothing may be committed.
+            return Err(BrokerError::new(ErrorKind::Other, action(), "its row is gone, its lease is not"));
+        }
+        Ok(Fate::Moved(arrived(copy)))
+    }
+
+    fn copied(&self, db: &Connection, seq: u64) -> Result<Option<i64>> {
+        db.prepare_cached("SELECT copy FROM mark WHERE run = ?1 AND seq = ?2")
+            .and_then(|mut query| {
+                query.query_row(params![self.run, number(seq)], |row| row.get(0)).optional()
+            })
+            .doing(|| format!("look for the mark of {}/{seq}", self.run))
+    }
+
+    fn mark(&self, db: &Connection, seq: u64, letter: i64, copy: i64, now: i64) -> Result<()> {
+        db.prepare_cached("INSERT INTO mark (run, seq, letter, copy, at) VALUES (?1, ?2, ?3, ?4, ?5)")
+            .and_then(|mut insert| insert.execute(params![self.run, number(seq), letter, copy, now]))
+            .doing(|| format!("mark {}/{seq}", self.run))?;
+        Ok(())
+    }
+
+    fn publish(&mut self, batch: &[Sending]) -> Vec<Result<Published>> {
+        match self.try_publish(batch) {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    fn try_publish(&mut self, batch: &[Sending]) -> Result<Vec<Result<Published>>> {
+        let action = || format!("send {} letters to {}", batch.len(), self.target.name);
+        let now = self.place.now();
+        let tx = begin(&self.db, action)?;
+        still_ours(&tx, &self.queue, self.epoch)?;
+        let mut answers = Vec::with_capacity(batch.len());
+        for sending in batch {
+            let answer = match (self.copied(&tx, sending.seq)?, &sending.written) {
+                // Sent before, by an attempt whose answer was lost: once is enough, for ever.
+                (Some(copy), _) => Ok(arrived(copy)),
+                (None, Err(error)) => Err(error.clone()),
+                (None, Ok(written)) => match written.insert(&tx, self.target.id, 0, now) {
+                    Ok(copy) => {
+                        self.mark(&tx, sending.seq, sending.letter, copy, now)?;
+                        // The original is not open any more, for whoever looks, though it is still there.
+                        tx.prepare_cached(
+                            "INSERT OR REPLACE INTO sent (letter, run, seq) VALUES (?1, ?2, ?3)",
+                        )
+                        .and_then(|mut insert| {
+                            insert.execute(params![sending.letter, self.run, number(sending.seq)])
+                        })
+                        .doing(action)?;
+                        Ok(arrived(copy))
+                    }
+                    Err(error) if error.kind == ErrorKind::Rejected => Err(error),
+                    Err(error) => return Err(error),
+                },
+            };
+            answers.push(answer);
+        }
+        commit(tx, action)?;
+        Ok(answers)
+    }
+
+    fn settle(&mut self, batch: &[Receipt]) -> Result<Vec<Settled>> {
+        let action = || format!("settle {} letters of {}", batch.len(), self.queue.name);
+        let tx = begin(&self.db, action)?;
+        still_ours(&tx, &self.queue, self.epoch)?;
+        let mut settled = Vec::with_capacity(batch.len());
+        for receipt in batch {
+            let Some((id, token)) = parse_receipt(receipt) else {
+                settled.push(Settled::Stale);
+                continue;
+            };
+            let gone = tx
+                .prepare_cached(
+                    "DELETE FROM letter WHERE id = ?1 AND queue = ?3
+                     AND EXISTS (SELECT 1 FROM lease WHERE lease.letter = ?1 AND lease.token = ?2)",
+                )
+                .and_then(|mut delete| delete.execute(params![id, token, self.queue.id]))
+                .doing(action)?;
+            settled.push(if gone == 1 { Settled::Settled } else { Settled::Stale });
+        }
+        commit(tx, action)?;
+        Ok(settled)
+    }
+
+    fn release(&mut self, batch: &[Receipt]) -> Result<()> {
+        let action = || format!("give back {} letters of {}", batch.len(), self.queue.name);
+        let tx = begin(&self.db, action)?;
+        for (id, token) in batch.iter().filter_map(parse_receipt) {
+            give_back(&tx, "letter = ?1 AND token = ?2", params![id, token]).doing(action)?;
+        }
+        commit(tx, action)
+    }
+
+    fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
+        intents
+            .iter()
+            .map(|intent| {
+                Ok(match self.copied(&self.db, intent.seq)? {
+                    Some(copy) => Proof::Arrived(arrived(copy)),
+                    // Behind the fence of our epoch.
+                    None => Proof::Absent,
+                })
+            })
+            .collect()
+    }
+
+    fn renew(&mut self, held: &[Receipt]) -> Result<()> {
+        let action = || format!("renew the lock of {}", self.queue.name);
+        let now = self.place.now();
+        let until = now.saturating_add(self.claim_for);
+        let tx = begin(&self.db, action)?;
+        still_ours(&tx, &self.queue, self.epoch)?;
+        tx.prepare_cached("UPDATE lock SET seen_at = ?2, until = ?3 WHERE queue = ?1")
+            .and_then(|mut update| update.execute(params![self.queue.id, now, until]))
+            .doing(action)?;
+        for (id, token) in held.iter().filter_map(parse_receipt) {
+            tx.prepare_cached("UPDATE lease SET until = ?3 WHERE letter = ?1 AND token = ?2")
+                .and_then(|mut update| update.execute(params![id, token, until]))
+                .doing(action)?;
+        }
+        commit(tx, action)
+    }
+
+    /// Reads only what came into the dead-letter queue since the last call.
+    fn refailed(&mut self) -> Result<u64> {
+        let action = || format!("count what died again in {}", self.queue.name);
+        let tx = self.db.unchecked_transaction().doing(action)?;
+        let last: i64 = tx
+            .prepare_cached("SELECT coalesce(max(id), 0) FROM letter WHERE queue = ?1")
+            .and_then(|mut query| query.query_row([self.queue.id], |row| row.get(0)))
+            .doing(action)?;
+        let mut query = tx
+            .prepare_cached(
+                "SELECT headers FROM letter
+                 WHERE queue = ?1 AND id > ?2 AND id <= ?3 AND instr(headers, ?4) > 0",
+            )
+            .doing(action)?;
+        let mut rows =
+            query.query(params![self.queue.id, self.seen_again, last, stamp::RUN]).doing(action)?;
+        let mut again = 0;
+        while let Some(row) = rows.next().doing(action)? {
+            let headers = letters::list(row, 0).doing(action)?;
+            let of = headers.last(stamp::RUN).and_then(Value::text).and_then(|text| text.rsplit_once('/'));
+            again += u64::from(of.is_some_and(|(run, _)| run == self.run));
+        }
+        drop(rows);
+        drop(query);
+        tx.commit().doing(action)?;
+        self.seen_again = self.seen_again.max(last);
+        self.refailed += again;
+        Ok(self.refailed)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let action = || format!("end run {} on {}", self.run, self.queue.name);
+        let tx = begin(&self.db, action)?;
+        match still_ours(&tx, &self.queue, self.epoch) {
+            // Somebody took over and has freed what was ours.
+            Err(error) if error.kind == ErrorKind::Fenced => return Ok(()),
+            other => other?,
+        }
+        lock::give_up(&tx, &self.queue, &self.owner, self.epoch).doing(action)?;
+        commit(tx, action)
+    }
+}
+
+fn parse_receipt(receipt: &Receipt) -> Option<(i64, &str)> {
+    let (id, token) = receipt.0.strip_prefix('m')?.split_once('.')?;
+    Some((id.parse().ok()?, token))
+}
+
+/// A manifest's number as a column.
+fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+fn arrived(copy: i64) -> Published {
+    Published { at: Some(letters::letter_id(copy).as_str().to_owned()) }
+}
+
+/// A copy as rows need it.
+struct Sending {
+    seq: u64,
+    receipt: Receipt,
+    letter: i64,
+    group: Option<String>,
+    written: Result<Written>,
+}
+
+fn sending(batch: &[Outgoing]) -> Vec<Sending> {
+    batch
+        .iter()
+        .map(|outgoing| Sending {
+            seq: outgoing.seq,
+            receipt: outgoing.receipt.clone(),
+            letter: letters::parse_position(&outgoing.position).map_or(0, |(_, id)| id),
+            group: outgoing.group.clone(),
+            written: Written::of(&outgoing.message),
+        })
+        .collect()
+}
+
+#[async_trait]
+impl Mover for Held {
+    async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
+        let next: Vec<Wanted> = ask.next.to_vec();
+        let limit = ask.limit;
+        self.with(move |session| session.claim(&next, limit)).await
+    }
+
+    async fn transfer(&mut self, batch: &[Outgoing]) -> Result<Vec<Fate>> {
+        let batch = sending(batch);
+        self.with(move |session| session.transfer(&batch)).await
+    }
+
+    async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        let count = batch.len();
+        let batch = sending(batch);
+        match self.with(move |session| Ok(session.publish(&batch))).await {
+            Ok(answers) => answers,
+            Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
+        let count = batch.len();
+        let batch = batch.to_vec();
+        match self.with(move |session| session.settle(&batch)).await {
+            Ok(settled) => settled,
+            Err(error) => (0..count).map(|_| Settled::Failed(error.clone())).collect(),
+        }
+    }
+
+    async fn release(&mut self, batch: &[Receipt]) -> Result<()> {
+        let batch = batch.to_vec();
+        self.with(move |session| session.release(&batch)).await
+    }
+
+    async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
+        let intents = intents.to_vec();
+        self.with(move |session| session.prove(&intents)).await
+    }
+
+    async fn renew(&mut self, held: &[Receipt]) -> Result<()> {
+        let held = held.to_vec();
+        self.with(move |session| session.renew(&held)).await
+    }
+
+    async fn refailed(&mut self) -> Result<Option<u64>> {
+        self.with(|session| session.refailed().map(Some)).await
+    }
+
+    async fn end(self: Box<Self>) -> Result<()> {
+        self.with(Session::end).await
+    }
+}

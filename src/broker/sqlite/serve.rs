@@ -1,0 +1,263 @@
+//! Serving tiers: due letters go back in one transaction per step, so that several relays share the work
+//! by the file's writer lock alone, none doubles and none holds anything when it dies.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+
+use super::deaths;
+use super::file::{Doing, Place, begin, commit};
+use super::queues::{self, Queue};
+use super::{Sqlite, blocking, encoding, kind, letters};
+use crate::broker::{Carried, Carrier, Result, Serve, TierState};
+use crate::clock::Time;
+use crate::stamp;
+use crate::topology::Channel;
+
+#[async_trait]
+impl Serve for Sqlite {
+    async fn serve(&self, channels: &[&Channel], _owner: &str) -> Result<Box<dyn Carrier>> {
+        let place = self.place.clone();
+        let mut routes = Vec::new();
+        for channel in channels {
+            let names = kind::names(channel);
+            for (at, tier) in names.tiers.iter().enumerate() {
+                routes.push(Route { tier: tier.clone(), number: at + 1, to: names.return_to.clone() });
+            }
+        }
+        blocking(move || {
+            let db = place.write_existing()?;
+            for route in &routes {
+                queues::get(&db, &route.tier, &place.shown)?;
+                queues::get(&db, &route.to, &place.shown)?;
+            }
+            let relay = Relay { place, db, routes, turn: 0 };
+            Ok(Box::new(Served(Arc::new(Mutex::new(relay)))) as Box<dyn Carrier>)
+        })
+        .await
+    }
+}
+
+/// From one tier to where its channel returns.
+struct Route {
+    tier: String,
+    /// Its place among the tiers, from 1.
+    number: usize,
+    to: String,
+}
+
+struct Relay {
+    place: Place,
+    db: Connection,
+    routes: Vec<Route>,
+    /// The tier that is asked first next time, so that a full one does not starve the others.
+    turn: usize,
+}
+
+impl Relay {
+    fn carry(&mut self, limit: usize) -> Result<Carried> {
+        let action = || "carry what is due".to_owned();
+        let now = self.place.now();
+        let mut carried = Carried::default();
+        let count = self.routes.len();
+        // Without anything due no writer lock is taken: an idle relay costs nobody anything.
+        if !self.any_due(now)? {
+            carried.next_due = self.next_due()?;
+            return Ok(carried);
+        }
+        let mut left = limit;
+        let tx = begin(&self.db, action)?;
+        for step in 0..count {
+            let Some(route) = self.routes.get((self.turn + step) % count) else { continue };
+            let tier = queues::get(&tx, &route.tier, &self.place.shown)?;
+            let target = queues::get(&tx, &route.to, &self.place.shown)?;
+            let (lateness, more) = carry_tier(&tx, route, &tier, &target, left, now)?;
+            carried.more |= more;
+            left -= lateness.len();
+            if !lateness.is_empty() {
+                carried.moved.push((route.tier.clone(), lateness));
+            }
+        }
+        commit(tx, action)?;
+        self.turn = (self.turn + 1) % count.max(1);
+        carried.next_due = self.next_due()?;
+        Ok(carried)
+    }
+
+    fn any_due(&self, now: i64) -> Result<bool> {
+        for route in &self.routes {
+            let due: bool = self
+                .db
+                .prepare_cached(
+                    "SELECT EXISTS (SELECT 1 FROM letter
+                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due <= ?2)",
+                )
+                .and_then(|mut query| query.query_row(params![route.tier, now], |row| row.get(0)))
+                .doing(|| format!("ask what is due in {}", route.tier))?;
+            if due {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_due(&self) -> Result<Option<Time>> {
+        let mut next: Option<i64> = None;
+        for route in &self.routes {
+            let due: Option<i64> = self
+                .db
+                .prepare_cached(
+                    "SELECT min(due) FROM letter
+                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0",
+                )
+                .and_then(|mut query| query.query_row([&route.tier], |row| row.get(0)))
+                .doing(|| format!("ask what is due in {}", route.tier))?;
+            next = next.into_iter().chain(due).min();
+        }
+        Ok(next.map(Time::from_millis))
+    }
+
+    fn tiers(&mut self) -> Result<Vec<TierState>> {
+        let now = self.place.now();
+        self.routes
+            .iter()
+            .map(|route| {
+                let (waiting, due, oldest): (u64, u64, Option<i64>) = self
+                    .db
+                    .prepare_cached(
+                        "SELECT count(*), count(*) FILTER (WHERE due <= ?2), min(due) FROM letter
+                         WHERE queue = (SELECT id FROM queue WHERE name = ?1)",
+                    )
+                    .and_then(|mut query| {
+                        query.query_row(params![route.tier, now], |row| {
+                            Ok((queues::number(row, 0)?, queues::number(row, 1)?, row.get(2)?))
+                        })
+                    })
+                    .doing(|| format!("count {}", route.tier))?;
+                let overdue = match oldest {
+                    Some(oldest) if oldest > 0 => Time::from_millis(now).since(Time::from_millis(oldest)),
+                    _ => Duration::ZERO,
+                };
+                Ok(TierState { queue: route.tier.clone(), waiting, due, overdue })
+            })
+            .collect()
+    }
+}
+
+/// Moves what is due in one tier, in due order; gives how late each was, and whether there was more.
+fn carry_tier(
+    tx: &Connection,
+    route: &Route,
+    tier: &Queue,
+    target: &Queue,
+    limit: usize,
+    now: i64,
+) -> Result<(Vec<Duration>, bool)> {
+    let action = || format!("carry what is due in {}", tier.name);
+    // While another process holds one of a group, none of it is handed out (r03).
+    let mut held: HashSet<Vec<u8>> = HashSet::new();
+    let mut held_letters: HashSet<i64> = HashSet::new();
+    {
+        let mut leases = tx
+            .prepare_cached("SELECT letter, key FROM lease WHERE queue = ?1 AND until > ?2")
+            .doing(action)?;
+        let mut rows = leases.query(params![tier.id, now]).doing(action)?;
+        while let Some(row) = rows.next().doing(action)? {
+            held_letters.insert(row.get(0).doing(action)?);
+            if let Some(key) = row.get::<_, Option<Vec<u8>>>(1).doing(action)? {
+                held.insert(key);
+            }
+        }
+    }
+    let mut due = Vec::new();
+    let mut more = false;
+    {
+        // `due = 0` is a letter that a program put here without a delay: it is due.
+        let mut query = tx
+            .prepare_cached(
+                "SELECT id, key, due, entered_at, headers FROM letter
+                 WHERE queue = ?1 AND due <= ?2 ORDER BY due, id",
+            )
+            .doing(action)?;
+        let mut rows = query.query(params![tier.id, now]).doing(action)?;
+        while let Some(row) = rows.next().doing(action)? {
+            let read = || -> rusqlite::Result<Option<(i64, i64, Option<String>)>> {
+                let id: i64 = row.get(0)?;
+                let key = row.get_ref(1)?.as_bytes_or_null()?;
+                if held_letters.contains(&id) || key.is_some_and(|key| held.contains(key)) {
+                    return Ok(None);
+                }
+                let since: i64 = if row.get::<_, i64>(2)? > 0 { row.get(2)? } else { row.get(3)? };
+                Ok(Some((id, since, stamped(row.get_ref(4)?.as_bytes()?, route, row.get(3)?))))
+            };
+            let Some(letter) = read().doing(action)? else { continue };
+            if due.len() >= limit {
+                more = true;
+                break;
+            }
+            due.push(letter);
+        }
+    }
+    let mut lateness = Vec::with_capacity(due.len());
+    for (id, since, headers) in due {
+        letters::move_row(tx, id, target, 0, now, headers.as_deref())?;
+        lateness.push(Time::from_millis(now).since(Time::from_millis(since)));
+    }
+    Ok((lateness, more))
+}
+
+/// The headers with what a consumer needs to know which tier is next, if whoever put the letter here left
+/// it out; `None` if they can stay as they are. A count that is there is never changed (r08).
+fn stamped(json: &[u8], route: &Route, entered_at: i64) -> Option<String> {
+    let there = |name: &str| memmem(json, name.as_bytes());
+    if there(stamp::ATTEMPT) && there(stamp::TIER) && there(stamp::FIRST_FAILED_AT) {
+        return None;
+    }
+    let mut headers = encoding::read(&bytes::Bytes::copy_from_slice(json)).ok()?;
+    if deaths::attempts(&headers) == 0 {
+        letters::stamp(&mut headers, stamp::ATTEMPT, route.number.to_string());
+    }
+    if !headers.has(stamp::TIER) {
+        letters::stamp(&mut headers, stamp::TIER, route.tier.as_str());
+    }
+    if !headers.has(stamp::FIRST_FAILED_AT) {
+        letters::stamp(&mut headers, stamp::FIRST_FAILED_AT, Time::from_millis(entered_at).rfc3339());
+    }
+    encoding::write(&headers).ok()
+}
+
+fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+/// The relay behind a lock: see the mover.
+struct Served(Arc<Mutex<Relay>>);
+
+impl Served {
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Relay) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let relay = self.0.clone();
+        blocking(move || work(&mut relay.lock().unwrap_or_else(PoisonError::into_inner))).await
+    }
+}
+
+#[async_trait]
+impl Carrier for Served {
+    async fn carry(&mut self, limit: usize) -> Result<Carried> {
+        self.with(move |relay| relay.carry(limit)).await
+    }
+
+    async fn tiers(&mut self) -> Result<Vec<TierState>> {
+        self.with(Relay::tiers).await
+    }
+
+    async fn close(self: Box<Self>) -> Result<()> {
+        // Nothing is held between two steps.
+        Ok(())
+    }
+}

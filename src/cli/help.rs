@@ -18,7 +18,10 @@ const fn entry(group: &'static str, verb: &'static str, about: &'static str) -> 
 const HELP: &str = "Help";
 
 /// The verbs that are built, in order. A test compares the list with the commands there are.
-pub(super) const VERBS: &[Entry] = &[entry(HELP, "explain", "explain CODE|exit-codes")];
+pub(super) const VERBS: &[Entry] = &[
+    entry("Serve", "relay", "carry due messages from tiers to the source"),
+    entry(HELP, "explain", "explain CODE|exit-codes"),
+];
 
 /// The page, as `redrive --help` and a bare `redrive` print it.
 pub(super) fn first_page() -> String {

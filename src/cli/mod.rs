@@ -8,6 +8,10 @@ mod context;
 mod error;
 mod explain;
 mod help;
+mod listen;
+mod readers;
+mod relay;
+mod signals;
 mod topology_file;
 mod usage;
 mod who;
@@ -44,11 +48,14 @@ pub struct CommandLine {
 pub enum Verb {
     /// Explain a code such as RD0103, or a topic
     Explain(explain::Args),
+    /// Carry due messages from tiers to the source
+    Relay(relay::Args),
 }
 
 async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
     match verb {
         Verb::Explain(args) => explain::run(ctx, args).await,
+        Verb::Relay(args) => relay::run(ctx, args).await,
     }
 }
 

@@ -11,6 +11,8 @@ use tokio::sync::watch;
 
 use crate::broker::{BrokerError, Carrier, ErrorKind, Result};
 use crate::clock::Clock;
+use crate::run::pace::Pace;
+use crate::topology::Rate;
 use metrics::Metrics;
 
 /// Most messages in one step; also the most that are in flight at once.
@@ -28,8 +30,8 @@ const COUNT_EVERY: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// The shortest delay of its tiers.
     pub shortest_delay: Duration,
-    /// Most messages per second; `None`: as fast as it goes, since live retries must drain.
-    pub rate: Option<f64>,
+    /// Most messages per second; unlimited unless declared, since live retries must drain.
+    pub rate: Rate,
     /// Return once nothing is due.
     pub once: bool,
 }
@@ -41,20 +43,20 @@ pub struct Settings {
 pub async fn serve(
     mut carrier: Box<dyn Carrier>,
     settings: &Settings,
-    clock: &dyn Clock,
+    clock: Arc<dyn Clock>,
     metrics: &Arc<Metrics>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<()> {
     let idle = LONGEST_IDLE.min(settings.shortest_delay / 2).max(Duration::from_millis(10));
     let mut back_off = BACK_OFF.0;
-    let mut budget = Budget::new(settings.rate, clock.elapsed());
+    let mut pace = Pace::new(settings.rate, Duration::ZERO, Arc::clone(&clock));
     let mut counted: Option<Duration> = None;
     let outcome = loop {
         if *stop.borrow() {
             break Ok(());
         }
-        let allowed = budget.allowed(clock.elapsed());
-        let step = if allowed == 0 { Ok(None) } else { carrier.carry(allowed.min(BATCH)).await.map(Some) };
+        let allowed = pace.take(BATCH);
+        let step = if allowed == 0 { Ok(None) } else { carrier.carry(allowed).await.map(Some) };
         let wait = match step {
             Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
                 metrics.failed(&error);
@@ -63,11 +65,10 @@ pub async fn serve(
                 wait
             }
             Err(error) => break Err(error),
-            Ok(None) => budget.wait(),
+            Ok(None) => pace.pause(1),
             Ok(Some(carried)) => {
                 back_off = BACK_OFF.0;
                 let moved = carried.moved.iter().map(|(_, late)| late.len()).sum::<usize>();
-                budget.spend(moved);
                 metrics.carried(&carried, clock.now());
                 if carried.more && moved > 0 {
                     Duration::ZERO
@@ -101,43 +102,6 @@ pub async fn serve(
     }
     let closed = carrier.close().await;
     outcome.and(closed)
-}
-
-/// Messages that may be carried now, under a bound per second.
-struct Budget {
-    rate: Option<f64>,
-    tokens: f64,
-    at: Duration,
-}
-
-impl Budget {
-    fn new(rate: Option<f64>, at: Duration) -> Self {
-        Self { rate, tokens: 1.0, at }
-    }
-
-    /// How many may go now; at most a fiftieth of a second's worth, at least two (rule 3's burst).
-    fn allowed(&mut self, now: Duration) -> usize {
-        let Some(rate) = self.rate else { return BATCH };
-        let burst = (rate / 50.0).max(2.0);
-        self.tokens = (self.tokens + now.saturating_sub(self.at).as_secs_f64() * rate).min(burst);
-        self.at = now;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and burst")]
-        let whole = self.tokens.max(0.0) as usize;
-        whole
-    }
-
-    fn spend(&mut self, count: usize) {
-        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
-        if self.rate.is_some() {
-            self.tokens -= count as f64;
-        }
-    }
-
-    /// Until the next token.
-    fn wait(&self) -> Duration {
-        let rate = self.rate.unwrap_or(f64::MAX);
-        Duration::from_secs_f64(((1.0 - self.tokens).max(0.0) / rate).clamp(0.001, 60.0))
-    }
 }
 
 /// An error that a broker gives when it serves its tiers by itself.
@@ -216,8 +180,9 @@ mod tests {
         };
         let metrics = Arc::new(Metrics::default());
         let (tell, stop) = watch::channel(false);
+        let rate = rate.map_or(Rate::Unlimited, Rate::PerSecond);
         let settings = Settings { shortest_delay: Duration::from_secs(5), rate, once: false };
-        let serving = serve(Box::new(fake), &settings, &*clock, &metrics, stop);
+        let serving = serve(Box::new(fake), &settings, Arc::clone(&clock) as Arc<dyn Clock>, &metrics, stop);
         let stopping = async {
             while clock.now().millis() < until {
                 tokio::task::yield_now().await;

@@ -11,6 +11,7 @@ mod json;
 mod line;
 mod log;
 mod progress;
+pub mod relay;
 mod table;
 mod terminal;
 

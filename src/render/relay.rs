@@ -1,0 +1,60 @@
+//! What `redrive relay` shows: a table on a terminal, a line per tier off it.
+
+use super::{Cell, Column, Line, Table, Ui};
+use crate::clock::{Time, rough};
+use crate::relay::metrics::TierReport;
+
+/// `02:00:10Z orders.retry-1m waiting=4 due=0 overdue=0s moved=0`.
+pub fn lines(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
+    for tier in tiers {
+        let TierReport { queue, waiting, due, overdue, moved, .. } = tier;
+        let at = now.format("%H:%M:%SZ");
+        ui.say(format!("{at} {queue} waiting={waiting} due={due} overdue={} moved={moved}", rough(*overdue)));
+    }
+    ui.flush();
+}
+
+/// One JSON line per report.
+pub fn document(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
+    let tiers: Vec<_> = tiers
+        .iter()
+        .map(|tier| {
+            serde_json::json!({
+                "tier": tier.queue, "waiting": tier.waiting, "due": tier.due,
+                "overdue_s": tier.overdue.as_secs_f64(), "late_p99_s": tier.late_p99.as_secs_f64(),
+                "moved": tier.moved, "moved_total": tier.total,
+            })
+        })
+        .collect();
+    ui.document(&serde_json::json!({"schema": "redrive.relay.v1", "at": now, "tiers": tiers}));
+    ui.flush();
+}
+
+/// The table that a terminal shows, redrawn in place.
+pub fn table(ui: &Ui, head: &str, now: Time, tiers: &[TierReport]) -> Vec<Line> {
+    let mut table = Table::new(vec![
+        Column::right("WAITING"),
+        Column::right("DUE"),
+        Column::right("OVERDUE"),
+        Column::right("LATE P99").drops(2),
+        Column::right("MOVED 10S").drops(1),
+        Column::left("TIER").cuts(),
+    ]);
+    for tier in tiers {
+        let late = match tier.moved {
+            0 => Cell::dim("-"),
+            _ => Cell::from(format!("{:.2}s", tier.late_p99.as_secs_f64())),
+        };
+        table.row(vec![
+            Cell::from(tier.waiting.to_string()),
+            if tier.due == 0 { Cell::dim("0") } else { Cell::bold(tier.due.to_string()) },
+            if tier.overdue.is_zero() { Cell::dim("0s") } else { Cell::bold(rough(tier.overdue)) },
+            late,
+            Cell::from(tier.moved.to_string()),
+            Cell::from(tier.queue.clone()),
+        ]);
+    }
+    let mut lines = vec![Line::from(format!("{head} · {}", now.format("%H:%M:%SZ")))];
+    lines.extend(table.lines(ui.columns()));
+    lines
+}

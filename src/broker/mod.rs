@@ -5,10 +5,15 @@
 //! here, its `mod` line and its line in [`BROKERS`].
 
 mod error;
+mod kafka;
 mod looking;
 mod moving;
+pub(crate) mod naming;
+mod options;
+pub mod rabbitmq;
 mod serving;
 pub mod sqlite;
+mod sqs;
 
 use std::time::Duration;
 
@@ -28,7 +33,8 @@ use crate::plan::{Change, Resource};
 use crate::topology::{BrokerDecl, Channel, Topology};
 
 /// Every broker, by the scheme of its url.
-pub static BROKERS: &[&dyn Kind] = &[&sqlite::SqliteKind];
+pub static BROKERS: &[&dyn Kind] =
+    &[&sqlite::SqliteKind, &kafka::KafkaKind, &rabbitmq::RabbitKind, &sqs::SqsKind];
 
 /// The broker kind that a url names.
 pub fn kind_of(broker: &BrokerDecl) -> Option<&'static dyn Kind> {
@@ -56,6 +62,12 @@ pub trait Kind: Sync {
     /// Rules of this broker only, located: names it refuses, delays it cannot do, options off its list.
     /// `broker` is the declaration that the channels go to.
     fn check(&self, topology: &Topology, broker: &BrokerDecl, channels: &[&Channel]) -> Vec<Diagnostic>;
+
+    /// Where a declared broker is, for people: servers, virtual host, region, file. Never a secret.
+    fn place(&self, broker: &BrokerDecl) -> String {
+        let url = crate::redact::url(&broker.url.value);
+        url.split_once(':').map_or(url.clone(), |(_, rest)| rest.trim_start_matches("//").to_owned())
+    }
 
     /// Connects as far as needed to say whether it is there. Errors name host, user and what to do, never a
     /// secret. Without its Cargo feature: an error that says so.

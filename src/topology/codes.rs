@@ -67,4 +67,72 @@ codes! {
     REFERENCE = "RD0126";
     /// A login given twice: in the url's variable and beside it.
     LOGIN_TWICE = "RD0127";
+    /// A broker that is not declared.
+    NO_SUCH_BROKER = "RD0130";
+    /// No broker can be chosen.
+    WHICH_BROKER = "RD0131";
+    /// A scheme that no broker has.
+    SCHEME = "RD0132";
+    /// A channel name that the command line cannot take.
+    CHANNEL_NAME = "RD0133";
+    /// Tiers that do not grow.
+    TIERS_ORDER = "RD0140";
+    /// Tiers of the same delay.
+    TIERS_SAME = "RD0141";
+    /// One name for two queues.
+    NAME_TWICE = "RD0142";
+    /// Kept for less time than something waits.
+    RETENTION_SHORT = "RD0143";
+    /// An alert that cannot fire.
+    ALERT_NEVER = "RD0144";
+    /// `consumer` is not written where others may read the target.
+    CONSUMER_UNKNOWN = "RD0145";
+    /// A setting that does nothing as things are.
+    IDLE = "RD0146";
+    /// A name with letters that look like others.
+    LOOK_ALIKE = "RD0147";
+    /// A delay that the broker cannot do.
+    DELAY = "RD0201";
+    /// Tiers cannot be served this way.
+    SERVED_BY = "RD0202";
+    /// A name with letters that the broker refuses.
+    NAME_LETTERS = "RD0203";
+    /// A name too long for the broker.
+    NAME_LENGTH = "RD0204";
+    /// A name that the broker keeps for itself.
+    NAME_RESERVED = "RD0205";
+    /// `return_to` must be written.
+    RETURN_TO = "RD0206";
+    /// Two names that are one to the broker.
+    NAME_COLLIDES = "RD0207";
+    /// An option that is not on the list.
+    OPTION_UNKNOWN = "RD0208";
+    /// An option that would undo a guarantee, load a library or run a program.
+    OPTION_REFUSED = "RD0209";
+    /// A value that an option does not know.
+    OPTION_VALUE = "RD0210";
+    /// `retention` is not enforced.
+    RETENTION_IGNORED = "RD0211";
+    /// A url that the broker cannot use.
+    URL = "RD0212";
+    /// The virtual host is empty.
+    VHOST_EMPTY = "RD0213";
+    /// FIFO and standard mixed.
+    FIFO_MISMATCH = "RD0214";
+    /// `.` and `_` in one topic name.
+    NAME_MIXED = "RD0215";
+    /// A tier longer than a consumer may be silent.
+    POLL_INTERVAL = "RD0216";
+    /// A queue that would expire.
+    EXPIRES = "RD0217";
+    /// A retention that the broker cannot do.
+    RETENTION_RANGE = "RD0218";
+    /// A broker setting out of its range.
+    SETTING_RANGE = "RD0219";
+    /// A property that the broker's messages do not have.
+    PROPERTY = "RD0220";
+    /// Dead-lettered after very few receives.
+    FEW_RECEIVES = "RD0221";
+    /// Not an account.
+    ACCOUNT = "RD0222";
 }

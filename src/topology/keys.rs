@@ -316,7 +316,8 @@ static KAFKA: &[Key] = &[
     key("config", Kind::TextMap, "none", "settings of topics that redrive makes, by Kafka's names"),
 ];
 
-static RABBITMQ: &[Key] = &[key(
+/// Keys of `rabbitmq` in a channel.
+pub static RABBITMQ: &[Key] = &[key(
     "queue_type",
     Kind::Word(&["quorum", "classic", "stream"]),
     "quorum",

@@ -26,6 +26,7 @@ mod yaml;
 pub use load::{Loaded, load, load_file};
 pub use nearest::nearest;
 pub use outside::Outside;
+pub use rules::{check, check_on};
 pub use secrets::Secret;
 
 /// A value and where it stands in the file: bytes of the source text.
@@ -160,6 +161,17 @@ pub enum ServedBy {
     Broker,
     /// The consumer polls the tiers itself.
     Consumer,
+}
+
+impl ServedBy {
+    /// As the topology has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Relay => "relay",
+            Self::Broker => "broker",
+            Self::Consumer => "consumer",
+        }
+    }
 }
 
 /// Where tiers and redrives send.

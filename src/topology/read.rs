@@ -549,6 +549,12 @@ fn unknown_key(table: &'static [Key], key: &At<String>, what: &str) -> Diagnosti
         "channel" | "broker" => format!("a {owner}"),
         _ => what.to_owned(),
     };
+    if std::ptr::eq(table, keys::RABBITMQ) && matches!(key.value.as_str(), "expires" | "x-expires") {
+        // R33: the expiry of a queue does not dead-letter what is in it.
+        return Diagnostic::error(codes::EXPIRES, "a queue that expires takes its messages with it")
+            .at(key.span.clone(), "never set on tiers and dead-letter queues")
+            .help("take it away: what a message may wait is delay:");
+    }
     let problem = Diagnostic::error(codes::UNKNOWN_KEY, format!("unknown key `{}`", key.value))
         .at(key.span.clone(), format!("not a key of {owner}"));
     if let Some(near) = nearest(&key.value, table.iter().map(|key| key.name)) {

@@ -3,6 +3,7 @@
 
 use super::*;
 
+mod brokers;
 mod cases;
 mod reading;
 

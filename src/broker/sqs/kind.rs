@@ -1,0 +1,226 @@
+//! SQS before anything is connected: names, abilities, and the rules that only SQS asks for.
+
+use std::time::Duration;
+
+use super::super::naming::{self, Placed};
+use super::super::options;
+use super::super::{
+    Atomicity, BrokerError, Capabilities, Dedup, Delay, ErrorKind, Kind, Limits, Names, OpenContext, Opening,
+    Order, Peek,
+};
+use crate::clock;
+use crate::diagnostic::Diagnostic;
+use crate::topology::{At, BrokerDecl, Channel, EventIdRule, ServedBy, Setting, Topology, codes};
+
+/// Longest name, `.fifo` included (N01).
+const NAME_MAX: usize = 80;
+/// End of every FIFO queue's name.
+const FIFO: &str = ".fifo";
+/// Longest `DelaySeconds` (S30).
+const DELAY_MAX: Duration = Duration::from_secs(900);
+/// Bounds of `MessageRetentionPeriod`.
+const RETENTION: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(14 * 86_400));
+/// Longest `VisibilityTimeout`.
+const VISIBILITY_MAX: Duration = Duration::from_secs(12 * 3_600);
+/// Window in which a FIFO queue drops the second of two equal deduplication ids.
+const DEDUP_WINDOW: Duration = Duration::from_secs(300);
+/// Most bytes of a message, attributes included.
+const MESSAGE_MAX: u64 = 1_048_576;
+
+/// Options that the client takes.
+const OPTIONS: &[&str] = &["endpoint_url", "profile", "role_arn"];
+
+/// See the file's head.
+pub struct SqsKind;
+
+impl Kind for SqsKind {
+    fn schemes(&self) -> &'static [&'static str] {
+        &["sqs"]
+    }
+
+    fn title(&self) -> &'static str {
+        "SQS"
+    }
+
+    fn block(&self) -> Option<&'static str> {
+        Some("sqs")
+    }
+
+    fn capabilities(&self, channel: &Channel) -> Capabilities {
+        let fifo = is_fifo(channel);
+        Capabilities {
+            delay: Delay::Native { max: DELAY_MAX, step: Duration::from_secs(1) },
+            peek: Peek::Marks("receive count +1 on each letter looked at"),
+            relocate: Atomicity::PublishThenSettle,
+            ordered_batch: false,
+            order: if fifo { Order::PerGroup } else { Order::None },
+            dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },
+            limits: Limits { message: Some(MESSAGE_MAX), headers: None, header_count: Some(10) },
+            deletes: true,
+            fan_out: false,
+            enforces_retention: true,
+            served_by: &[ServedBy::Relay, ServedBy::Consumer],
+        }
+    }
+
+    fn names(&self, channel: &Channel) -> Names {
+        let end = if is_fifo(channel) { FIFO } else { "" };
+        naming::lowered(channel, |base, suffix| {
+            let base = base.strip_suffix(FIFO).unwrap_or(base);
+            format!("{base}-{suffix}{end}")
+        })
+    }
+
+    fn check(&self, _topology: &Topology, broker: &BrokerDecl, channels: &[&Channel]) -> Vec<Diagnostic> {
+        let mut found: Vec<Diagnostic> = url(broker).into_iter().chain(account(broker)).collect();
+        found.extend(options::check(broker, "SQS", OPTIONS, &[]));
+        for channel in channels {
+            let fifo = is_fifo(channel);
+            for name in naming::placed(channel, &self.names(channel)) {
+                found.extend(queue_name(&name, fifo));
+            }
+            found.extend(times(channel));
+            if let EventIdRule::Property(property) = &channel.event_id.value {
+                found.push(
+                    Diagnostic::error(codes::PROPERTY, format!("SQS has no property `{property}` for an event id"))
+                        .at(channel.event_id.span.clone(), "not a property")
+                        .help("SQS gives a message a new id at every send: name a header (an attribute) or a body path"),
+                );
+            }
+        }
+        found
+    }
+
+    fn place(&self, broker: &BrokerDecl) -> String {
+        let region = broker.url.trim_start_matches("sqs://");
+        match &broker.account {
+            Some(account) => format!("{region}, account {}", account.value),
+            None => region.to_owned(),
+        }
+    }
+
+    fn open<'a>(&self, _broker: &'a BrokerDecl, _context: &'a OpenContext) -> Opening<'a> {
+        Box::pin(async {
+            Err(BrokerError::new(ErrorKind::Unsupported, "connect to SQS", "this build has no SQS client")
+                .hint("install a build with the feature sqs"))
+        })
+    }
+}
+
+/// FIFO, as written, else by the name of the source.
+fn is_fifo(channel: &Channel) -> bool {
+    match channel.setting("sqs", "fifo") {
+        Some(At { value: Setting::Bool(fifo), .. }) => *fifo,
+        _ => channel.source.ends_with(FIFO),
+    }
+}
+
+fn url(broker: &BrokerDecl) -> Option<Diagnostic> {
+    let text = &broker.url.value;
+    let region = text.strip_prefix("sqs://").unwrap_or_default();
+    let label =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let right = region.split('-').count() >= 3 && region.split('-').all(label);
+    (!text.contains("${") && !right).then(|| {
+        Diagnostic::error(codes::URL, format!("the url of `{}` is not one for SQS", broker.name.value))
+            .at(broker.url.span.clone(), "no region")
+            .help("write sqs://REGION, for instance sqs://eu-west-1; another endpoint goes into options: {endpoint_url: …}")
+    })
+}
+
+fn account(broker: &BrokerDecl) -> Option<Diagnostic> {
+    let account = broker.account.as_ref()?;
+    let right = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+    (!right).then(|| {
+        Diagnostic::error(codes::ACCOUNT, format!("`{}` is no AWS account", account.value))
+            .at(account.span.clone(), format!("{} characters", account.chars().count()))
+            .help("an account has 12 digits; write it in quotes, with its leading zeros")
+    })
+}
+
+fn queue_name(placed: &Placed, fifo: bool) -> Option<Diagnostic> {
+    let name = &placed.name;
+    let error = |code, title: String, label: &str| {
+        Diagnostic::error(code, title).at(placed.span.clone(), placed.label(label))
+    };
+    let stem = name.strip_suffix(FIFO);
+    if let Some(strange) =
+        naming::strangers(stem.unwrap_or(name), |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    {
+        return Some(
+            error(
+                codes::NAME_LETTERS,
+                format!("SQS takes no queue of this name: {strange}"),
+                "refused by SQS",
+            )
+            .help("letters of queues: A-Z a-z 0-9 - _, and .fifo at the end of a FIFO queue"),
+        );
+    }
+    if name.len() > NAME_MAX {
+        return Some(
+            error(codes::NAME_LENGTH, format!("the name of the {} is too long", placed.part), "too long")
+                .help(format!("SQS takes {NAME_MAX} characters, .fifo included; this has {}", name.len())),
+        );
+    }
+    if stem.is_some() != fifo {
+        let (what, help) = if fifo {
+            (
+                "does not end in .fifo, and the channel is FIFO",
+                "add .fifo to the name, or write fifo: false under sqs",
+            )
+        } else {
+            (
+                "ends in .fifo, and the channel is not FIFO",
+                "take .fifo from the name, or write fifo: true under sqs",
+            )
+        };
+        return Some(
+            error(
+                codes::FIFO_MISMATCH,
+                format!("the {} `{name}` {what}", placed.part),
+                "other type than the channel",
+            )
+            .help(help)
+            .help("source, tiers and dead-letter queue are of one type"),
+        );
+    }
+    None
+}
+
+fn times(channel: &Channel) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let seconds = |time: Duration| time.subsec_nanos() == 0;
+    if let Some(retention) = &channel.dead_letter.retention {
+        let (least, most) = RETENTION;
+        if retention.value < least || retention.value > most || !seconds(retention.value) {
+            found.push(
+                Diagnostic::error(codes::RETENTION_RANGE, "SQS cannot keep letters for this long")
+                    .at(retention.span.clone(), clock::exact(retention.value))
+                    .help(format!(
+                        "from {} to {}, in whole seconds",
+                        clock::exact(least),
+                        clock::exact(most)
+                    )),
+            );
+        }
+    }
+    if let Some(At { value: Setting::Duration(timeout), span }) = channel.setting("sqs", "visibility_timeout")
+        && (*timeout > VISIBILITY_MAX || !seconds(*timeout))
+    {
+        found.push(
+            Diagnostic::error(codes::SETTING_RANGE, "`visibility_timeout` is out of range")
+                .at(span.clone(), clock::exact(*timeout))
+                .help(format!("at most {}, in whole seconds", clock::exact(VISIBILITY_MAX))),
+        );
+    }
+    if let Some(At { value: Setting::Number(receives @ 1..=2), span }) =
+        channel.setting("sqs", "max_receive_count")
+    {
+        found.push(
+            Diagnostic::warning(codes::FEW_RECEIVES, format!("SQS dead-letters after {receives} receives"))
+                .at(span.clone(), "looking at a message counts as one")
+                .help("write 3 or more"),
+        );
+    }
+    found
+}

@@ -62,8 +62,11 @@ pub(super) fn queues_have_one_meaning(topology: &Topology, found: &mut Vec<Diagn
     let mut seen: Vec<(&str, naming::Placed, &str)> = Vec::new();
     for (channel, broker, kind) in placed(topology) {
         for name in naming::placed(channel, &kind.names(channel)) {
-            let twice = seen.iter().find(|(on, other, _)| {
-                *on == broker.name.value
+            let twice = seen.iter().find(|(on, other, owner)| {
+                // Two tiers of one delay have one name; that the delays are the same is said already.
+                let said = *owner == channel.name.value && !other.written && !name.written;
+                !said
+                    && *on == broker.name.value
                     && other.name == name.name
                     && !(other.part == "source" && name.part == "source")
             });

@@ -109,14 +109,21 @@ fn sources() -> Vec<(String, String)> {
             let name = path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned();
             let text = fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let code = code
-                .lines()
-                .filter(|line| !line.trim_start().starts_with("//"))
-                .collect::<Vec<_>>()
-                .join("\n");
-            (name, code)
+            (name, without_comments_and_text(code))
         })
         .collect()
+}
+
+/// The code alone: comment lines and what stands in quotes say nothing about directions.
+fn without_comments_and_text(code: &str) -> String {
+    let mut kept = String::new();
+    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        for (index, piece) in line.replace("\\\"", "").split('"').enumerate() {
+            kept.push_str(if index % 2 == 0 { piece } else { "\"\"" });
+        }
+        kept.push('\n');
+    }
+    kept
 }
 
 /// Names right behind `crate::` in this text, groups opened.

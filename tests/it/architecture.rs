@@ -105,6 +105,9 @@ fn sources() -> Vec<(String, String)> {
     rust_files(&src, &mut files);
     files
         .into_iter()
+        .filter(|path| {
+            !path.components().any(|part| part.as_os_str() == "tests") && !path.ends_with("tests.rs")
+        })
         .map(|path| {
             let name = path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned();
             let text = fs::read_to_string(&path).unwrap();

@@ -19,6 +19,9 @@ const HELP: &str = "Help";
 
 /// The verbs that are built, in order. A test compares the list with the commands there are.
 pub(super) const VERBS: &[Entry] = &[
+    entry("Set up", "check", "a topology; no network"),
+    entry("Set up", "plan", "what apply would change"),
+    entry("Set up", "apply", "provision, then prove it"),
     entry("Serve", "relay", "carry due messages from tiers to the source"),
     entry(HELP, "explain", "explain CODE|exit-codes"),
 ];
@@ -42,7 +45,7 @@ pub(super) fn first_page() -> String {
     page
 }
 
-const EXAMPLE: &str = "\nExample, sends nothing:\n  redrive explain exit-codes\n";
+const EXAMPLE: &str = "\nExample, sends nothing:\n  redrive check\n";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -2,13 +2,17 @@
 //! modules that decide; it decides nothing itself. A new verb is a file here, its lines in [`Verb`], in
 //! `dispatch` and in `help.rs`.
 
+mod apply;
 mod brokers;
+mod check;
 pub mod confirm;
 mod context;
 mod error;
 mod explain;
 mod help;
 mod listen;
+mod plan;
+mod provisioning;
 mod readers;
 mod relay;
 mod signals;
@@ -46,6 +50,12 @@ pub struct CommandLine {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Validate a topology and say what it means; no network
+    Check(check::Args),
+    /// Show what apply would change
+    Plan(plan::Args),
+    /// Provision, then prove it by planning again
+    Apply(apply::Args),
     /// Explain a code such as RD0103, or a topic
     Explain(explain::Args),
     /// Carry due messages from tiers to the source
@@ -54,6 +64,9 @@ pub enum Verb {
 
 async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
     match verb {
+        Verb::Check(args) => check::run(ctx, args).await,
+        Verb::Plan(args) => plan::run(ctx, args).await,
+        Verb::Apply(args) => apply::run(ctx, args).await,
         Verb::Explain(args) => explain::run(ctx, args).await,
         Verb::Relay(args) => relay::run(ctx, args).await,
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::brokers::folder_of;
 use super::context::Context;
 use super::error::CommandError;
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::diagnostic::{Source, line_and_column};
 use crate::topology::{self, Channel, Topology, nearest};
 
@@ -96,30 +96,27 @@ impl Context {
         match read.topology {
             Some(topology) => Ok(Loaded { topology, path, source: read.source }),
             None => {
-                self.ui.problems(&errors, Source { name: &read.file, text: &read.source });
-                Err(not_valid(&read.file, &errors, 0))
+                self.ui.tell_problems(&errors, Source { name: &read.file, text: &read.source });
+                Err(CommandError::topology(closing(&read.file, &errors)).next(page_of(&errors)))
             }
         }
     }
 }
 
-/// The closing lines below problems.
-pub(super) fn not_valid(
-    file: &str,
-    errors: &[crate::diagnostic::Diagnostic],
-    warnings: usize,
-) -> CommandError {
+/// The closing line below problems: `redrive.yaml: 3 errors, all shown; no broker was contacted`.
+pub(super) fn closing(file: &str, problems: &[Diagnostic]) -> String {
     let count = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-    let all = if errors.len() == 1 { "" } else { ", all shown" };
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let warnings = problems.len() - errors;
+    let all = if problems.len() == 1 { "" } else { ", all shown" };
     let also = if warnings == 0 { String::new() } else { format!(", {}", count(warnings, "warning")) };
-    let error = CommandError::topology(format!(
-        "{file}: {}{also}{all}; no broker was contacted",
-        count(errors.len(), "error")
-    ));
-    match errors.first() {
-        Some(first) => error.next(["redrive", "explain", first.code.0]),
-        None => error,
-    }
+    format!("{file}: {}{also}{all}; no broker was contacted", count(errors, "error"))
+}
+
+/// Where to read on about the first error.
+pub(super) fn page_of(problems: &[Diagnostic]) -> Vec<&'static str> {
+    let first = problems.iter().find(|problem| problem.severity == Severity::Error);
+    first.map(|problem| vec!["redrive", "explain", problem.code.0]).unwrap_or_default()
 }
 
 fn plain(error: &std::io::Error) -> String {

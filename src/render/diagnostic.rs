@@ -75,8 +75,18 @@ fn within(text: &str, span: &std::ops::Range<usize>) -> std::ops::Range<usize> {
 }
 
 impl Ui {
-    /// Prints problems on stderr, an empty line after each.
-    pub fn problems(&mut self, problems: &[Diagnostic], source: Source<'_>) {
+    /// Prints problems as the answer, on stdout, an empty line after each.
+    pub fn say_problems(&mut self, problems: &[Diagnostic], source: Source<'_>) {
+        for problem in problems {
+            for line in lines(problem, source) {
+                self.say(line);
+            }
+            self.blank();
+        }
+    }
+
+    /// Prints problems that keep a verb from its answer, on stderr.
+    pub fn tell_problems(&mut self, problems: &[Diagnostic], source: Source<'_>) {
         for problem in problems {
             for line in lines(problem, source) {
                 self.tell(line);

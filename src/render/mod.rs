@@ -10,6 +10,7 @@ mod escape;
 mod json;
 mod line;
 mod log;
+pub mod plan;
 mod progress;
 pub mod relay;
 mod table;

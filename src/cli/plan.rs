@@ -1,0 +1,72 @@
+//! `redrive plan`: what `apply` would change. Reads, changes nothing.
+
+use serde::Serialize;
+
+use super::provisioning::{PlanData, Planned};
+use super::{Context, ExitCode, Outcome};
+use crate::clock::Time;
+
+/// Arguments of `plan`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  redrive plan\n  redrive plan --broker kafka --check    for a pipeline: ends with 10 if changes pend, with 4 if one is refused"
+)]
+pub struct Args {
+    /// End with 10 if changes pend, with 4 if one of them is refused
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Serialize)]
+struct Data<'p> {
+    schema: &'static str,
+    at: Time,
+    plans: Vec<PlanData<'p>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2] and [3] before anything is contacted, [1] if a broker does not answer.
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    let loaded = ctx.topology()?;
+    let plans = ctx.plans(&loaded, &[]).await?;
+    let next = plans.iter().find(|plan| pends(plan)).map(|plan| plan.apply_command(ctx)).unwrap_or_default();
+    if ctx.ui.json() {
+        let at = ctx.clock.now();
+        let data = plans.iter().map(Planned::data).collect();
+        ctx.ui.document(&Data { schema: "redrive.plan.v1", at, plans: data, next });
+    } else {
+        for (at, plan) in plans.iter().enumerate() {
+            if at > 0 {
+                ctx.ui.blank();
+            }
+            plan.show(ctx);
+            for note in plan.notes(&loaded) {
+                ctx.ui.note(note);
+            }
+        }
+        ctx.ui.next(&next);
+    }
+    Ok(if args.check {
+        plans.iter().map(verdict).fold(ExitCode::Done, ExitCode::and)
+    } else {
+        ExitCode::Done
+    })
+}
+
+/// Is there something that `apply` could do, if need be with an accepted loss?
+fn pends(plan: &Planned<'_>) -> bool {
+    plan.counts().pending() > 0 || plan.apply_could()
+}
+
+fn verdict(plan: &Planned<'_>) -> ExitCode {
+    let counts = plan.counts();
+    match (counts.refused, counts.pending()) {
+        (1.., _) => ExitCode::Refused,
+        (0, 1..) => ExitCode::Pending,
+        (0, 0) => ExitCode::Done,
+    }
+}

@@ -1,0 +1,199 @@
+//! What `plan` and `apply` share: observe, diff, have the broker judge, show.
+
+use serde::Serialize;
+
+use super::brokers::{Target, address};
+use super::context::Context;
+use super::error::CommandError;
+use super::topology_file::Loaded;
+use crate::broker::Provision;
+use crate::plan::{self, Change, Resource, Role};
+use crate::render::Line;
+use crate::render::plan::{Counts, letters, table};
+use crate::topology::Channel;
+
+/// The plan for one broker.
+pub(super) struct Planned<'t> {
+    pub target: Target<'t>,
+    pub changes: Vec<Change>,
+    /// Names whose loss was accepted.
+    pub accepted: Vec<String>,
+}
+
+/// A plan as data.
+#[derive(Serialize)]
+pub(super) struct PlanData<'p> {
+    broker: &'p str,
+    protected: bool,
+    address: String,
+    counts: Counts,
+    changes: &'p [Change],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accepted_loss: Vec<&'p str>,
+}
+
+/// Looks at a broker and says what it would take.
+///
+/// # Errors
+/// The broker's.
+pub(super) async fn observed(
+    broker: &dyn Provision,
+    channels: &[&Channel],
+) -> crate::broker::Result<Vec<Change>> {
+    let desired = broker.desired(channels);
+    let observed = broker.observe(channels).await?;
+    let mut changes = Vec::with_capacity(desired.len());
+    for change in plan::diff(&desired, &observed) {
+        changes.push(match change {
+            Change::Update { .. } => broker.judge(change).await?,
+            other => other,
+        });
+    }
+    Ok(changes)
+}
+
+impl Planned<'_> {
+    fn accepts(&self, resource: &Resource) -> bool {
+        self.accepted.contains(&resource.name)
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts::of(&self.changes, |resource| self.accepts(resource))
+    }
+
+    /// What will be made, in order.
+    pub fn to_make(&self) -> Vec<&Change> {
+        self.changes
+            .iter()
+            .filter(|change| match change {
+                Change::Refused { resource, refusal, .. } => {
+                    refusal.loses.is_some() && self.accepts(resource)
+                }
+                change => change.pends(),
+            })
+            .collect()
+    }
+
+    /// Would an `apply` that accepts every loss change something?
+    pub fn apply_could(&self) -> bool {
+        let losing =
+            |change: &&Change| matches!(change, Change::Refused { refusal, .. } if refusal.loses.is_some());
+        self.changes.iter().any(|change| losing(&change))
+    }
+
+    /// What is held back.
+    pub fn held_back(&self) -> Vec<&Change> {
+        let refused = self.changes.iter().filter(|change| matches!(change, Change::Refused { .. }));
+        refused.filter(|change| !self.to_make().iter().any(|made| std::ptr::eq(*made, *change))).collect()
+    }
+
+    /// Messages that would be lost with what is made.
+    pub fn loses(&self) -> u64 {
+        let lost = self.to_make().into_iter().filter_map(|change| match change {
+            Change::Refused { refusal, .. } => refusal.loses,
+            _ => None,
+        });
+        lost.sum()
+    }
+
+    pub fn data(&self) -> PlanData<'_> {
+        let decl = self.target.broker.decl;
+        PlanData {
+            broker: &decl.name,
+            protected: decl.protected,
+            address: address(decl),
+            counts: self.counts(),
+            changes: &self.changes,
+            accepted_loss: self.accepted.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Prints the plan, without what to do next.
+    pub fn show(&self, ctx: &mut Context) {
+        let now = ctx.clock.now();
+        let at = if ctx.ui.columns().is_some() { now.format("%Y-%m-%d %H:%MZ") } else { now.rfc3339() };
+        let head = Line::new().bold(self.target.broker.title());
+        ctx.ui.say(head.text(format!(" · {} · {at}", address(self.target.broker.decl))));
+        ctx.ui.blank();
+        ctx.ui.table(&table(&self.changes, |resource| self.accepts(resource)));
+        ctx.ui.blank();
+        ctx.ui.say(self.counts().line());
+    }
+
+    /// Why each refused change is refused for good, and how to get round it. The last note ends where an
+    /// `apply` with `--accept-loss` has to follow.
+    pub fn notes(&self, loaded: &Loaded) -> Vec<String> {
+        let mut notes = Vec::new();
+        for change in self.held_back() {
+            let Change::Refused { resource, refusal, .. } = change else { continue };
+            let round = self
+                .kept_in_file(loaded, change)
+                .or_else(|| refusal.way_round.as_ref().map(|way| way.trim_end_matches('.').to_owned()));
+            match (refusal.loses, round) {
+                (Some(_), Some(round)) => notes.push(format!("{round}. To accept their loss:")),
+                (Some(lost), None) => {
+                    notes.push(format!("To accept the loss of {} of {}:", letters(lost), resource.name))
+                }
+                (None, Some(round)) => notes.push(format!("{round}.")),
+                (None, None) => {}
+            }
+        }
+        // Notes that lead to the next command go last.
+        notes.sort_by_key(|note| note.ends_with(':'));
+        notes
+    }
+
+    /// `To keep the 22 letters set retention: 30d at redrive.yaml:19`, where the file says it.
+    fn kept_in_file(&self, loaded: &Loaded, change: &Change) -> Option<String> {
+        let Change::Refused { resource, fields, refusal } = change else { return None };
+        let channel = loaded.topology.channel(resource.channel.as_deref()?)?;
+        let retention = channel.dead_letter.retention.as_ref()?;
+        let field = fields.iter().find(|field| field.name.contains("retention"))?;
+        if resource.role != Role::DeadLetter {
+            return None;
+        }
+        let from = field.from.as_deref()?.replace(' ', "");
+        let lost = letters(refusal.loses?);
+        Some(format!("To keep the {lost} set retention: {from} at {}", loaded.place(&retention.span)))
+    }
+
+    /// The `apply` that accepts what is held back, if accepting would do.
+    pub fn apply_command(&self, ctx: &Context) -> Vec<String> {
+        let mut command = ctx.command(&["apply"]);
+        if ctx.globals.broker.is_none() && self.target.broker.decl.protected {
+            command.extend(["--broker".to_owned(), self.target.broker.name().to_owned()]);
+        }
+        let mut losses = false;
+        for change in self.held_back() {
+            if let Change::Refused { resource, refusal, .. } = change
+                && refusal.loses.is_some()
+            {
+                command.push(format!("--accept-loss={}", resource.name));
+                losses = true;
+            }
+        }
+        if losses {
+            command.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+        }
+        command
+    }
+}
+
+impl Context {
+    /// Plans for every broker that the command goes to. Reads, changes nothing.
+    pub(super) async fn plans<'t>(
+        &mut self,
+        loaded: &'t Loaded,
+        accepted: &[String],
+    ) -> Result<Vec<Planned<'t>>, CommandError> {
+        let mut plans = Vec::new();
+        for target in self.targets(loaded, None)? {
+            let broker = self.open(loaded, target.broker, false).await?;
+            let changes = observed(&*broker, &target.channels)
+                .await
+                .map_err(|error| CommandError::broker(target.broker.name(), &error))?;
+            plans.push(Planned { target, changes, accepted: accepted.to_vec() });
+        }
+        Ok(plans)
+    }
+}

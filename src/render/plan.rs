@@ -1,0 +1,131 @@
+//! A plan as people read it: one row a change, each property from → to, only refusals in red.
+
+use super::table::{Cell, Column, Table};
+use super::{Line, Style};
+use crate::plan::{Change, FieldChange, Resource};
+
+/// How many changes of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// To be made.
+    pub create: usize,
+    /// To be altered, accepted losses included.
+    pub change: usize,
+    /// Held back.
+    pub refused: usize,
+    /// As declared.
+    pub keep: usize,
+    /// Declared by nobody.
+    pub undeclared: usize,
+}
+
+impl Counts {
+    /// Counts `changes`; `accepted` says whose loss was accepted.
+    pub fn of(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Self {
+        let mut counts = Self::default();
+        for change in changes {
+            match change {
+                Change::Create { .. } => counts.create += 1,
+                Change::Update { .. } => counts.change += 1,
+                Change::Refused { resource, refusal, .. }
+                    if refusal.loses.is_some() && accepted(resource) =>
+                {
+                    counts.change += 1;
+                }
+                Change::Refused { .. } => counts.refused += 1,
+                Change::Keep { .. } => counts.keep += 1,
+                Change::Undeclared { .. } => counts.undeclared += 1,
+            }
+        }
+        counts
+    }
+
+    /// How many would be made.
+    pub fn pending(self) -> usize {
+        self.create + self.change
+    }
+
+    /// `1 to create, 1 to change, 1 refused, 2 kept, 1 undeclared`.
+    pub fn line(self) -> Line {
+        let mut parts = Vec::new();
+        if self.pending() == 0 && self.refused == 0 {
+            parts.push("nothing to change".to_owned());
+        }
+        let named = [
+            (self.create, "to create"),
+            (self.change, "to change"),
+            (self.refused, "refused"),
+            (self.keep, "kept"),
+            (self.undeclared, "undeclared"),
+        ];
+        parts.extend(named.iter().filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}")));
+        Line::new().bold(parts.join(", "))
+    }
+}
+
+/// The rows of a plan.
+pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table {
+    let mut table = Table::new([Column::left(""), Column::left(""), Column::left("").cuts()]).bare();
+    for change in changes {
+        let resource = change.resource();
+        let (word, style, lines) = match change {
+            Change::Keep { .. } => ("= keep", Style::Dim, vec![kept(resource)]),
+            Change::Create { .. } => {
+                ("+ create", Style::Plain, vec![resource.note.clone().unwrap_or_default()])
+            }
+            Change::Update { fields, .. } => ("~ change", Style::Plain, altered(fields, "")),
+            Change::Refused { fields, refusal, .. } => match refusal.loses {
+                Some(lost) if accepted(resource) => {
+                    let loses = format!(": loses {} (--accept-loss)", letters(lost));
+                    ("~ change", Style::Bold, altered(fields, &loses))
+                }
+                _ if fields.is_empty() => ("x refused", Style::Red, vec![refusal.why.clone()]),
+                _ => ("x refused", Style::Red, altered(fields, &format!(": {}", refusal.why))),
+            },
+            Change::Undeclared { .. } => ("? undeclared", Style::Plain, vec![undeclared(resource)]),
+        };
+        for (at, detail) in lines.into_iter().enumerate() {
+            let (first, second) = if at == 0 { (word, resource.name.as_str()) } else { ("", "") };
+            table.row([Cell::new(first, style), Cell::new(second, style), Cell::new(detail, style)]);
+        }
+    }
+    table
+}
+
+fn kept(resource: &Resource) -> String {
+    if resource.creatable { String::new() } else { "source, only observed".to_owned() }
+}
+
+fn undeclared(resource: &Resource) -> String {
+    let holds = match resource.depth {
+        Some(0) => "empty; ".to_owned(),
+        Some(n) => format!("holds {}; ", messages(n)),
+        None => String::new(),
+    };
+    format!("{holds}redrive deletes nothing that it does not declare")
+}
+
+/// A row a property; `behind` stands behind the last.
+fn altered(fields: &[FieldChange], behind: &str) -> Vec<String> {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    let last = fields.len().saturating_sub(1);
+    let wide = fields.iter().map(|field| super::width(&field.name)).max().unwrap_or(0);
+    fields
+        .iter()
+        .enumerate()
+        .map(|(at, field)| {
+            let behind = if at == last { behind } else { "" };
+            let gap = " ".repeat(wide - super::width(&field.name));
+            format!("{}{gap}  {} → {}{behind}", field.name, value(&field.from), value(&field.to))
+        })
+        .collect()
+}
+
+/// `1 letter`, `22 letters`.
+pub fn letters(n: u64) -> String {
+    format!("{n} letter{}", if n == 1 { "" } else { "s" })
+}
+
+fn messages(n: u64) -> String {
+    format!("{n} message{}", if n == 1 { "" } else { "s" })
+}

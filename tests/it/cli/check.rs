@@ -1,0 +1,117 @@
+//! `check`: what is printed for a valid file, and for everything that is wrong with one.
+
+use super::TestEnv;
+
+const VALID: &str = "\
+version: 1
+brokers:
+  local: {url: \"sqlite:redrive.db\"}
+channels:
+  orders:
+    source: orders
+    owner: team-orders
+    group: key
+    retry: {tiers: [{delay: 5s}, {delay: 1m}, {delay: 10m}]}
+    dead_letter: {name: orders.dlq, retention: 14d, alert: {depth: 1, age: 15m}}
+";
+
+const FAULTY: &str = "\
+version: 1
+brokers:
+  local: {url: \"sqlite:redrive.db\"}
+channels:
+  orders:
+    source: orders
+    owner: team-orders
+
+
+    source: orders.v2
+    retry:
+      tiers:
+        - {delay: 5s}
+        - {name: retry-1m, delay: 60}
+    dead_leter: {name: orders.dlq, retention: 14d}
+";
+
+#[test]
+fn all_problems_of_a_file_at_once_in_line_order() {
+    let env = TestEnv::new();
+    env.topology(FAULTY);
+    insta::assert_snapshot!(env.line("check"), @r"
+    error[RD0104]: `source` is given twice
+      --> redrive.yaml:10:5
+       |
+     6 |     source: orders
+       |     ------ first here
+    ...
+    10 |     source: orders.v2
+       |     ^^^^^^ again here
+       = help: keep one of the two
+
+    error[RD0103]: `delay` has no unit
+      --> redrive.yaml:14:35
+       |
+    14 |         - {name: retry-1m, delay: 60}
+       |                                   ^^ a number alone
+       = help: write 60s or 1m
+
+    error[RD0107]: unknown key `dead_leter`
+      --> redrive.yaml:15:5
+       |
+    15 |     dead_leter: {name: orders.dlq, retention: 14d}
+       |     ^^^^^^^^^^ not a key of a channel
+       = help: did you mean dead_letter
+
+    redrive.yaml: 3 errors, all shown; no broker was contacted
+    --- stderr
+    next  redrive explain RD0104
+    [3]
+    ");
+}
+
+#[test]
+fn problems_as_data_have_lines_and_columns() {
+    let env = TestEnv::new();
+    env.topology(FAULTY);
+    let run = env.line("check -o json").exits(3);
+    let json = run.json();
+    assert_eq!(run.err, "");
+    assert_eq!(json["schema"], "redrive.check.v1");
+    assert_eq!((json["valid"].as_bool(), json["errors"].as_u64()), (Some(false), Some(3)));
+    let first = &json["problems"][0];
+    assert_eq!(
+        (first["code"].as_str(), first["line"].as_u64(), first["column"].as_u64()),
+        (Some("RD0104"), Some(10), Some(5))
+    );
+    assert_eq!(json["next"], serde_json::json!(["redrive", "explain", "RD0104"]));
+}
+
+#[test]
+fn a_missing_file_says_where_it_was_looked_for() {
+    let mut env = TestEnv::new();
+    insta::assert_snapshot!(env.line("check"), @r"
+    --- stderr
+    error: no redrive.yaml in this folder
+      Name a topology with -f FILE or REDRIVE_TOPOLOGY. To try redrive without one:
+    next  redrive demo
+    [2]
+    ");
+    insta::assert_snapshot!(env.line("check -f other.yaml"), @r"
+    --- stderr
+    error: could not read other.yaml (-f): there is no such file
+    [2]
+    ");
+    env.set("REDRIVE_TOPOLOGY", "third.yaml");
+    insta::assert_snapshot!(env.line("check"), @r"
+    --- stderr
+    error: could not read third.yaml (REDRIVE_TOPOLOGY): there is no such file
+    [2]
+    ");
+    env.write("third.yaml", VALID);
+    let _ = env.line("check").ok();
+    insta::assert_snapshot!(env.line("check -f ."), @r"
+    --- stderr
+    error: could not read . (-f): it is a folder
+    [2]
+    ");
+}

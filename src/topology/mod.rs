@@ -13,6 +13,7 @@ mod build;
 pub mod codes;
 pub mod keys;
 mod load;
+mod meaning;
 mod nearest;
 mod outside;
 mod read;
@@ -24,6 +25,7 @@ mod tests;
 mod yaml;
 
 pub use load::{Loaded, load, load_file};
+pub use meaning::{Fact, Grave, Meaning, Try, Wait, meaning, notes, served_by};
 pub use nearest::nearest;
 pub use outside::Outside;
 pub use rules::{check, check_on};

@@ -190,3 +190,22 @@ fn queue_name(placed: &Placed) -> Option<Diagnostic> {
 pub fn ttl(delay: Duration) -> Option<u32> {
     u32::try_from(delay.as_millis()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r31_times_to_live_are_unsigned_32_bits() {
+        let day = Duration::from_secs(86_400);
+        for (delay, millis) in [
+            (Duration::from_millis(128), 128),
+            (Duration::from_millis(130), 130),
+            (day * 30, 2_592_000_000),
+            (day * 49, 4_233_600_000),
+        ] {
+            assert_eq!(ttl(delay), Some(millis));
+        }
+        assert_eq!(ttl(day * 50), None);
+    }
+}

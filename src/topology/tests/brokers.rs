@@ -163,16 +163,10 @@ fn n07_the_prefix_amq_is_reserved() {
 
 #[test]
 fn r31_delays_fit_32_bits_of_milliseconds() {
-    use crate::broker::rabbitmq::ttl;
-    use std::time::Duration;
-    for (delay, millis) in
-        [("128ms", 128), ("130ms", 130), ("30d", 2_592_000_000_u32), ("49d", 4_233_600_000)]
-    {
+    for delay in ["128ms", "130ms", "30d", "49d"] {
         assert_eq!(rabbit(&format!("source: a\nretry: {{tiers: [{{delay: {delay}}}]}}")), [""; 0]);
-        assert_eq!(ttl(crate::clock::parse_duration(delay).unwrap()), Some(millis));
     }
     assert_eq!(rabbit("source: a\nretry: {tiers: [{delay: 50d}]}"), ["RD0201"]);
-    assert_eq!(ttl(Duration::from_secs(50 * 86_400)), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::*;
 
 mod brokers;
 mod cases;
+mod meaning;
 mod reading;
 
 /// Loads with an environment that holds a few variables.

@@ -74,6 +74,12 @@ pub fn load(file: &str, bytes: &[u8], outside: &Outside<'_>) -> Loaded {
     let mut secrets = redact::url_passwords(text);
     let mut problems: Vec<Diagnostic> = secrets.iter().map(|range| password_in_url(text, range)).collect();
     let (tree, form) = yaml::tree(text);
+    if tree.is_none() && form.is_empty() {
+        problems.push(
+            Diagnostic::error(codes::EMPTY, "the file is empty")
+                .help("a topology begins with version: 1, brokers: and channels:"),
+        );
+    }
     problems.extend(form);
     let mut topology = None;
     if let Some(tree) = tree {

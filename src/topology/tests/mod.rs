@@ -5,8 +5,10 @@ use super::*;
 
 mod brokers;
 mod cases;
+mod forms;
 mod meaning;
 mod reading;
+mod secrets;
 
 /// Loads with an environment that holds a few variables.
 fn loaded(text: &str) -> Loaded {

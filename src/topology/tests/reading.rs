@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DESIGN: &str = r#"version: 1
+pub(super) const DESIGN: &str = r#"version: 1
 default_broker: local
 brokers:
   local: {url: "sqlite:redrive.db"}

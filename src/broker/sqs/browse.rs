@@ -1,0 +1,320 @@
+//! Looking at a queue: there is no peek on SQS. A look receives with a visibility that outlasts it and gives
+//! everything back by visibility 0; the receive count goes up by one, which is said (S24).
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, Message as SqsMessage, MessageSystemAttributeName, QueueAttributeName,
+};
+
+use super::client::Client;
+use super::convert;
+use crate::broker::{BrokerError, Count, Depth, ErrorKind, LookCost, Pages, Result, Snapshot};
+use crate::clock::Time;
+use crate::letter::{Facts, Message, Position, RawLetter, TimeSource};
+
+/// How long a look hides what it has read, unless it gives it back earlier.
+pub(super) const HIDE: Duration = Duration::from_secs(300);
+/// Receives under way at once.
+const AT_ONCE: usize = 8;
+/// A standard queue stops handing out at about 120,000 in flight, silently on long polls (S23).
+const MOST_HELD: usize = 100_000;
+/// Empty answers in a row after which a pass is at its end, if the counts agree.
+const EMPTY_ROUNDS: u32 = 2;
+
+/// Facts of a queue that letters are read with.
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) arn: String,
+    pub(super) fifo: bool,
+    pub(super) retention: Duration,
+    pub(super) visible: u64,
+    pub(super) in_flight: u64,
+    pub(super) delayed: u64,
+    pub(super) max_bytes: u64,
+    /// `maxReceiveCount` of the queue's own redrive policy: a look may push letters on (S24).
+    pub(super) max_receives: Option<u32>,
+}
+
+impl Queue {
+    /// Reads the queue's attributes.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub(super) async fn read(client: &Client, name: &str) -> Result<Self> {
+        let missing = || {
+            BrokerError::new(
+                ErrorKind::NotFound,
+                format!("find the queue {name}"),
+                format!("there is no such queue ({})", client.place),
+            )
+        };
+        let attributes = client.attributes(name).await?.ok_or_else(missing)?;
+        let url = client.must(name).await?;
+        Ok(Self::of(name, url, &attributes))
+    }
+
+    pub(super) fn of(name: &str, url: String, attributes: &HashMap<String, String>) -> Self {
+        let number = |key: QueueAttributeName| attributes.get(key.as_str()).and_then(|text| text.parse::<u64>().ok());
+        let policy = attributes.get(QueueAttributeName::RedrivePolicy.as_str());
+        Self {
+            name: name.to_owned(),
+            url,
+            arn: attributes.get(QueueAttributeName::QueueArn.as_str()).cloned().unwrap_or_default(),
+            fifo: attributes.get(QueueAttributeName::FifoQueue.as_str()).is_some_and(|text| text == "true"),
+            retention: Duration::from_secs(number(QueueAttributeName::MessageRetentionPeriod).unwrap_or(345_600)),
+            visible: number(QueueAttributeName::ApproximateNumberOfMessages).unwrap_or(0),
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
+            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed).unwrap_or(0),
+            max_bytes: number(QueueAttributeName::MaximumMessageSize).unwrap_or(1_048_576),
+            max_receives: policy.and_then(|text| super::policy::max_receive_count(text)),
+        }
+    }
+
+    /// The queue as counted: all of it is an estimate.
+    pub(super) fn depth(&self) -> Depth {
+        Depth {
+            queue: self.name.clone(),
+            count: Count::About(self.visible + self.in_flight + self.delayed),
+            due: None,
+            in_flight: Some(self.in_flight),
+            oldest: None,
+            oldest_expires: None,
+            exists: true,
+        }
+    }
+}
+
+/// A letter of `queue`. `arrival` is the order in which it was handed out, except that a FIFO queue numbers
+/// its messages itself.
+pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<RawLetter> {
+    let message_id = raw.message_id.clone()?;
+    let system = |name: MessageSystemAttributeName| raw.attributes.as_ref().and_then(|all| all.get(&name));
+    let number = |name| system(name).and_then(|text| text.parse::<i64>().ok());
+    let sent = number(MessageSystemAttributeName::SentTimestamp).map(Time::from_millis);
+    let sequence = system(MessageSystemAttributeName::SequenceNumber).and_then(|text| text.parse::<u128>().ok());
+    let mut message: Message = convert::message(raw);
+    super::stamps::open(&mut message.headers);
+    Some(RawLetter {
+        id: convert::letter_id(&message_id),
+        position: Position::new(message_id),
+        // FIFO sequence numbers have 20 digits and do not fit; their lower part still ascends in a queue.
+        arrival: sequence.map_or(arrival, |n| u64::try_from(n % u128::from(u64::MAX)).unwrap_or(arrival)),
+        body_len: message.body.as_ref().map(|body| body.len() as u64),
+        facts: Facts {
+            queue: queue.name.as_str().into(),
+            written_at: sent.map(|at| (at, TimeSource::Broker)),
+            // S25: on both types retention counts from SentTimestamp; a FIFO queue restarts it on the move.
+            expires_at: sent.map(|at| at.plus(queue.retention)),
+            deliveries: number(MessageSystemAttributeName::ApproximateReceiveCount).and_then(|n| u32::try_from(n).ok()),
+            ..Facts::default()
+        },
+        message,
+    })
+}
+
+/// One receive of up to ten with everything asked for (S10).
+pub(super) async fn receive(client: &Client, queue: &Queue, hide: Duration, wait: i32, most: usize) -> Result<Vec<SqsMessage>> {
+    let asked = client
+        .sdk
+        .receive_message()
+        .queue_url(&queue.url)
+        .max_number_of_messages(i32::try_from(most.clamp(1, convert::BATCH)).unwrap_or(10))
+        .visibility_timeout(i32::try_from(hide.as_secs()).unwrap_or(43_200))
+        .wait_time_seconds(wait)
+        .message_attribute_names("All")
+        .message_system_attribute_names(MessageSystemAttributeName::All);
+    match asked.send().await {
+        Ok(answer) => Ok(answer.messages.unwrap_or_default()),
+        Err(error) => Err(client.error(format!("receive from {}", queue.name), &error)),
+    }
+}
+
+/// Sets the visibility of many messages; gives back the receipts that SQS refused, with its words.
+pub(super) async fn hide_for(
+    client: &Client,
+    queue: &Queue,
+    receipts: &[String],
+    seconds: i32,
+) -> Result<Vec<(String, String)>> {
+    let mut refused = Vec::new();
+    for chunk in receipts.chunks(convert::BATCH) {
+        let mut call = client.sdk.change_message_visibility_batch().queue_url(&queue.url);
+        for (index, receipt) in chunk.iter().enumerate() {
+            let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(receipt)
+                .visibility_timeout(seconds)
+                .build();
+            match entry {
+                Ok(entry) => call = call.entries(entry),
+                Err(error) => refused.push((receipt.clone(), error.to_string())),
+            }
+        }
+        let answer = call
+            .send()
+            .await
+            .map_err(|error| client.error(format!("change the visibility of letters in {}", queue.name), &error))?;
+        for failed in answer.failed {
+            if let Some(receipt) = failed.id.parse::<usize>().ok().and_then(|index| chunk.get(index)) {
+                refused.push((receipt.clone(), format!("{}: {}", failed.code, failed.message.unwrap_or_default())));
+            }
+        }
+    }
+    Ok(refused)
+}
+
+/// A look.
+pub(super) struct Look {
+    client: Client,
+    queue: Queue,
+    snapshot: Snapshot,
+    /// Newest receipt of each message seen, in the order in which they were first seen.
+    held: HashMap<String, (u64, String)>,
+    taken: Time,
+    empty_rounds: u32,
+    done: bool,
+    full: bool,
+}
+
+impl Look {
+    pub(super) async fn open(client: &Client, name: &str) -> Result<Self> {
+        let queue = Queue::read(client, name).await?;
+        let now = client.clock.now();
+        let snapshot = Snapshot {
+            queue: name.to_owned(),
+            identity: format!("{}@{}", queue.arn, now.millis()),
+            taken_at: now,
+            count: Count::About(queue.visible),
+            unseen: (queue.in_flight > 0).then_some(queue.in_flight),
+        };
+        Ok(Self {
+            client: client.clone(),
+            queue,
+            snapshot,
+            held: HashMap::new(),
+            taken: now,
+            empty_rounds: 0,
+            done: false,
+            full: false,
+        })
+    }
+}
+
+#[async_trait]
+impl Pages for Look {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    async fn next(&mut self) -> Result<Vec<RawLetter>> {
+        while !self.done {
+            let calls = (0..AT_ONCE).map(|_| receive(&self.client, &self.queue, HIDE, 1, convert::BATCH));
+            let answers = futures_util::future::join_all(calls).await;
+            let mut page = Vec::new();
+            let mut seen = 0usize;
+            for answer in answers {
+                for raw in answer? {
+                    seen += 1;
+                    let (Some(id), Some(receipt)) = (raw.message_id.clone(), raw.receipt_handle.clone()) else { continue };
+                    let order = self.held.len() as u64;
+                    match self.held.entry(id) {
+                        // The same message again: at-least-once delivery, or it came round. Only the newest
+                        // receipt counts.
+                        Entry::Occupied(mut known) => known.get_mut().1 = receipt,
+                        Entry::Vacant(new) => {
+                            new.insert((order, receipt));
+                            // What was sent after the look began is not in its extent (rule 2).
+                            if let Some(letter) = letter(&self.queue, &raw, order)
+                                && letter.facts.written_at.is_none_or(|(at, _)| at <= self.snapshot.taken_at.plus(Duration::from_secs(1)))
+                            {
+                                page.push(letter);
+                            }
+                        }
+                    }
+                }
+            }
+            if self.held.len() >= MOST_HELD {
+                self.full = true;
+                self.done = true;
+            }
+            if page.is_empty() {
+                self.empty_rounds += 1;
+                // Only messages that were seen before came back, or none: the pass is over. An empty answer
+                // alone proves nothing while the count says that there are more.
+                let waiting = Queue::read(&self.client, &self.queue.name).await?.visible;
+                if seen > 0 || self.empty_rounds >= EMPTY_ROUNDS && waiting == 0 || self.empty_rounds >= 5 {
+                    self.done = true;
+                }
+            } else {
+                self.empty_rounds = 0;
+                return Ok(page);
+            }
+            if self.client.clock.now().since(self.taken) > HIDE / 2 {
+                // The first letters would come back into view before the look ends, and be read twice.
+                self.extend().await?;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<LookCost> {
+        let read = self.held.len() as u64;
+        let refused = self.give_back().await?;
+        let mut cost = LookCost { read, ..LookCost::default() };
+        if read > 0 {
+            cost.changed.push(format!("receive count +1 on {read} letters"));
+        }
+        if refused > 0 {
+            cost.changed.push(format!("{refused} letters stay out of view for up to {}", crate::clock::exact(HIDE)));
+        }
+        if let Some(unseen) = self.snapshot.unseen {
+            cost.unseen.push(format!("about {unseen} letters are in flight elsewhere"));
+        }
+        if self.full {
+            cost.unseen.push(format!("the look ended at {MOST_HELD} letters: SQS hands out no more at once"));
+        }
+        if self.queue.fifo {
+            cost.unseen.push("a FIFO queue shows at most ten letters of a group at once".to_owned());
+        }
+        Ok(cost)
+    }
+}
+
+impl Look {
+    /// Receipts in the order in which their letters were seen.
+    fn receipts(&self) -> Vec<String> {
+        let mut all: Vec<_> = self.held.values().collect();
+        all.sort_by_key(|(order, _)| *order);
+        all.into_iter().map(|(_, receipt)| receipt.clone()).collect()
+    }
+
+    async fn extend(&mut self) -> Result<()> {
+        let seconds = i32::try_from(HIDE.as_secs()).unwrap_or(300);
+        hide_for(&self.client, &self.queue, &self.receipts(), seconds).await?;
+        self.taken = self.client.clock.now();
+        Ok(())
+    }
+
+    /// Visibility 0 for all, several calls at once; on a FIFO queue in order. Returns how many SQS refused.
+    async fn give_back(&mut self) -> Result<usize> {
+        let receipts = self.receipts();
+        self.held.clear();
+        if self.queue.fifo {
+            return Ok(hide_for(&self.client, &self.queue, &receipts, 0).await?.len());
+        }
+        let mut refused = 0;
+        for block in receipts.chunks(convert::BATCH * AT_ONCE) {
+            let calls = block.chunks(convert::BATCH).map(|chunk| hide_for(&self.client, &self.queue, chunk, 0));
+            for answer in futures_util::future::join_all(calls).await {
+                refused += answer?.len();
+            }
+        }
+        Ok(refused)
+    }
+}

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_sqs::types::{
-    ChangeMessageVisibilityBatchRequestEntry, Message as SqsMessage, MessageSystemAttributeName, QueueAttributeName,
+    ChangeMessageVisibilityBatchRequestEntry, Message as SqsMessage, MessageSystemAttributeName,
+    QueueAttributeName,
 };
 
 use super::client::Client;
@@ -60,14 +61,17 @@ impl Queue {
     }
 
     pub(super) fn of(name: &str, url: String, attributes: &HashMap<String, String>) -> Self {
-        let number = |key: QueueAttributeName| attributes.get(key.as_str()).and_then(|text| text.parse::<u64>().ok());
+        let number =
+            |key: QueueAttributeName| attributes.get(key.as_str()).and_then(|text| text.parse::<u64>().ok());
         let policy = attributes.get(QueueAttributeName::RedrivePolicy.as_str());
         Self {
             name: name.to_owned(),
             url,
             arn: attributes.get(QueueAttributeName::QueueArn.as_str()).cloned().unwrap_or_default(),
             fifo: attributes.get(QueueAttributeName::FifoQueue.as_str()).is_some_and(|text| text == "true"),
-            retention: Duration::from_secs(number(QueueAttributeName::MessageRetentionPeriod).unwrap_or(345_600)),
+            retention: Duration::from_secs(
+                number(QueueAttributeName::MessageRetentionPeriod).unwrap_or(345_600),
+            ),
             visible: number(QueueAttributeName::ApproximateNumberOfMessages).unwrap_or(0),
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
             delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed).unwrap_or(0),
@@ -97,7 +101,8 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
     let system = |name: MessageSystemAttributeName| raw.attributes.as_ref().and_then(|all| all.get(&name));
     let number = |name| system(name).and_then(|text| text.parse::<i64>().ok());
     let sent = number(MessageSystemAttributeName::SentTimestamp).map(Time::from_millis);
-    let sequence = system(MessageSystemAttributeName::SequenceNumber).and_then(|text| text.parse::<u128>().ok());
+    let sequence =
+        system(MessageSystemAttributeName::SequenceNumber).and_then(|text| text.parse::<u128>().ok());
     let mut message: Message = convert::message(raw);
     super::stamps::open(&mut message.headers);
     Some(RawLetter {
@@ -111,7 +116,8 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
             written_at: sent.map(|at| (at, TimeSource::Broker)),
             // S25: on both types retention counts from SentTimestamp; a FIFO queue restarts it on the move.
             expires_at: sent.map(|at| at.plus(queue.retention)),
-            deliveries: number(MessageSystemAttributeName::ApproximateReceiveCount).and_then(|n| u32::try_from(n).ok()),
+            deliveries: number(MessageSystemAttributeName::ApproximateReceiveCount)
+                .and_then(|n| u32::try_from(n).ok()),
             ..Facts::default()
         },
         message,
@@ -119,7 +125,13 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
 }
 
 /// One receive of up to ten with everything asked for (S10).
-pub(super) async fn receive(client: &Client, queue: &Queue, hide: Duration, wait: i32, most: usize) -> Result<Vec<SqsMessage>> {
+pub(super) async fn receive(
+    client: &Client,
+    queue: &Queue,
+    hide: Duration,
+    wait: i32,
+    most: usize,
+) -> Result<Vec<SqsMessage>> {
     let asked = client
         .sdk
         .receive_message()
@@ -156,13 +168,15 @@ pub(super) async fn hide_for(
                 Err(error) => refused.push((receipt.clone(), error.to_string())),
             }
         }
-        let answer = call
-            .send()
-            .await
-            .map_err(|error| client.error(format!("change the visibility of letters in {}", queue.name), &error))?;
+        let answer = call.send().await.map_err(|error| {
+            client.error(format!("change the visibility of letters in {}", queue.name), &error)
+        })?;
         for failed in answer.failed {
             if let Some(receipt) = failed.id.parse::<usize>().ok().and_then(|index| chunk.get(index)) {
-                refused.push((receipt.clone(), format!("{}: {}", failed.code, failed.message.unwrap_or_default())));
+                refused.push((
+                    receipt.clone(),
+                    format!("{}: {}", failed.code, failed.message.unwrap_or_default()),
+                ));
             }
         }
     }
@@ -221,7 +235,10 @@ impl Pages for Look {
             for answer in answers {
                 for raw in answer? {
                     seen += 1;
-                    let (Some(id), Some(receipt)) = (raw.message_id.clone(), raw.receipt_handle.clone()) else { continue };
+                    let (Some(id), Some(receipt)) = (raw.message_id.clone(), raw.receipt_handle.clone())
+                    else {
+                        continue;
+                    };
                     let order = self.held.len() as u64;
                     match self.held.entry(id) {
                         // The same message again: at-least-once delivery, or it came round. Only the newest
@@ -231,7 +248,9 @@ impl Pages for Look {
                             new.insert((order, receipt));
                             // What was sent after the look began is not in its extent (rule 2).
                             if let Some(letter) = letter(&self.queue, &raw, order)
-                                && letter.facts.written_at.is_none_or(|(at, _)| at <= self.snapshot.taken_at.plus(Duration::from_secs(1)))
+                                && letter.facts.written_at.is_none_or(|(at, _)| {
+                                    at <= self.snapshot.taken_at.plus(Duration::from_secs(1))
+                                })
                             {
                                 page.push(letter);
                             }
@@ -271,7 +290,8 @@ impl Pages for Look {
             cost.changed.push(format!("receive count +1 on {read} letters"));
         }
         if refused > 0 {
-            cost.changed.push(format!("{refused} letters stay out of view for up to {}", crate::clock::exact(HIDE)));
+            cost.changed
+                .push(format!("{refused} letters stay out of view for up to {}", crate::clock::exact(HIDE)));
         }
         if let Some(unseen) = self.snapshot.unseen {
             cost.unseen.push(format!("about {unseen} letters are in flight elsewhere"));
@@ -310,7 +330,8 @@ impl Look {
         }
         let mut refused = 0;
         for block in receipts.chunks(convert::BATCH * AT_ONCE) {
-            let calls = block.chunks(convert::BATCH).map(|chunk| hide_for(&self.client, &self.queue, chunk, 0));
+            let calls =
+                block.chunks(convert::BATCH).map(|chunk| hide_for(&self.client, &self.queue, chunk, 0));
             for answer in futures_util::future::join_all(calls).await {
                 refused += answer?.len();
             }

@@ -11,6 +11,7 @@ use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::QueueAttributeName;
 use aws_smithy_http_client::tls;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
 use crate::clock::Clock;
@@ -90,8 +91,12 @@ impl Client {
                 .hint("write it into the url, sqs://eu-west-1, or set AWS_REGION"));
         };
         if region.is_empty() {
-            return Err(BrokerError::new(ErrorKind::Denied, "find the AWS region", "AWS_REGION is set and empty")
-                .hint("unset AWS_REGION, or write the region into the url: sqs://eu-west-1"));
+            return Err(BrokerError::new(
+                ErrorKind::Denied,
+                "find the AWS region",
+                "AWS_REGION is set and empty",
+            )
+            .hint("unset AWS_REGION, or write the region into the url: sqs://eu-west-1"));
         }
         let endpoint = endpoint
             .or_else(|| environment("AWS_ENDPOINT_URL_SQS"))
@@ -123,7 +128,11 @@ impl Client {
                 return Ok(known.clone());
             }
         }
-        let asked = self.sdk.get_queue_url().queue_name(queue).set_queue_owner_aws_account_id(self.place.account.clone());
+        let asked = self
+            .sdk
+            .get_queue_url()
+            .queue_name(queue)
+            .set_queue_owner_aws_account_id(self.place.account.clone());
         let url = match asked.send().await {
             Ok(answer) => answer.queue_url,
             Err(error) => {
@@ -171,29 +180,25 @@ impl Client {
     }
 
     /// An SDK error in our words, with the place and what to do next.
-    pub(super) fn error<E, R>(&self, action: impl Into<String>, error: &SdkError<E, R>) -> BrokerError
+    pub(super) fn error<E>(&self, action: impl Into<String>, error: &SdkError<E, HttpResponse>) -> BrokerError
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
-        R: std::fmt::Debug,
     {
         let code = error.code().unwrap_or_default().to_owned();
         let kind = match error {
             SdkError::ConstructionFailure(_) => ErrorKind::Denied,
             SdkError::TimeoutError(_) | SdkError::ResponseError(_) => ErrorKind::Unknown,
             SdkError::DispatchFailure(failure) if failure.is_user() => ErrorKind::Denied,
-            // A refused connection never carried the request; a broken one may have.
-            SdkError::DispatchFailure(failure) => {
-                let chain = DisplayErrorContext(failure.as_connector_error().map_or_else(
-                    || Box::<dyn std::error::Error + Send + Sync>::from("no connector error"),
-                    |inner| inner.to_string().into(),
-                ).as_ref()).to_string();
-                let text = format!("{:?} {chain}", failure.as_connector_error());
-                if text.contains("Connect") || text.contains("redentials") { ErrorKind::Unreachable } else { ErrorKind::Unknown }
-            }
-            _ => kind_of(&code, error.raw_status()),
+            // A connection that never stood carried nothing; one that broke may have.
+            SdkError::DispatchFailure(failure) => match format!("{failure:?}").contains("Connect,") {
+                true => ErrorKind::Unreachable,
+                false => ErrorKind::Unknown,
+            },
+            _ => kind_of(&code, error.raw_response().map(|answer| answer.status().as_u16())),
         };
         let whole = DisplayErrorContext(error).to_string();
-        let no_credentials = whole.contains("CredentialsNotLoaded") || whole.contains("no providers in chain");
+        let no_credentials =
+            whole.contains("CredentialsNotLoaded") || whole.contains("no providers in chain");
         let kind = if no_credentials { ErrorKind::Denied } else { kind };
         let message = match error.message() {
             Some(text) => format!("{code}: {text} ({})", self.place),
@@ -238,16 +243,36 @@ pub(super) fn kind_of(code: &str, status: Option<u16>) -> ErrorKind {
     let bare = code.rsplit(['.', '#']).next().unwrap_or(code);
     match bare {
         "NonExistentQueue" | "QueueDoesNotExist" | "ResourceNotFoundException" => ErrorKind::NotFound,
-        "RequestThrottled" | "ThrottlingException" | "Throttling" | "TooManyRequestsException" | "OverLimit"
-        | "RequestLimitExceeded" | "SlowDown" => ErrorKind::Throttled,
-        "AccessDenied" | "AccessDeniedException" | "InvalidSecurity" | "ExpiredToken" | "ExpiredTokenException"
-        | "InvalidClientTokenId" | "UnrecognizedClientException" | "SignatureDoesNotMatch" | "OptInRequired"
-        | "MissingAuthenticationToken" | "IncompleteSignature" => ErrorKind::Denied,
+        "RequestThrottled"
+        | "ThrottlingException"
+        | "Throttling"
+        | "TooManyRequestsException"
+        | "OverLimit"
+        | "RequestLimitExceeded"
+        | "SlowDown" => ErrorKind::Throttled,
+        "AccessDenied"
+        | "AccessDeniedException"
+        | "InvalidSecurity"
+        | "ExpiredToken"
+        | "ExpiredTokenException"
+        | "InvalidClientTokenId"
+        | "UnrecognizedClientException"
+        | "SignatureDoesNotMatch"
+        | "OptInRequired"
+        | "MissingAuthenticationToken"
+        | "IncompleteSignature" => ErrorKind::Denied,
         "ReceiptHandleIsInvalid" | "MessageNotInflight" => ErrorKind::Stale,
-        "InvalidMessageContents" | "MessageTooLong" | "InvalidParameterValue" | "InvalidAttributeValue"
-        | "BatchRequestTooLong" | "MissingParameter" | "InvalidAddress" => ErrorKind::Rejected,
+        "InvalidMessageContents"
+        | "MessageTooLong"
+        | "InvalidParameterValue"
+        | "InvalidAttributeValue"
+        | "BatchRequestTooLong"
+        | "MissingParameter"
+        | "InvalidAddress" => ErrorKind::Rejected,
         "UnsupportedOperation" | "InvalidAction" | "UnknownOperationException" => ErrorKind::Unsupported,
-        "ServiceUnavailable" | "InternalFailure" | "InternalError" | "InternalServerError" => ErrorKind::Unreachable,
+        "ServiceUnavailable" | "InternalFailure" | "InternalError" | "InternalServerError" => {
+            ErrorKind::Unreachable
+        }
         _ if code.starts_with("KMS.Throttling") || code.ends_with("KmsThrottled") => ErrorKind::Throttled,
         _ => match status {
             Some(429) => ErrorKind::Throttled,

@@ -1,6 +1,8 @@
 //! Between SQS messages and ours: attributes with their types and labels, system attributes as properties,
 //! sizes as SQS counts them, and what SQS would refuse, before it does.
 
+use std::collections::HashMap;
+
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{Message as SqsMessage, MessageAttributeValue, MessageSystemAttributeName};
 use bytes::Bytes;
@@ -24,8 +26,10 @@ pub(super) fn message(raw: &SqsMessage) -> Message {
     let headers = names.into_iter().map(|(name, value)| (name.clone(), header(value))).collect();
     let mut system: Vec<_> = raw.attributes.iter().flatten().collect();
     system.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
-    let mut properties: Headers =
-        system.into_iter().map(|(name, value)| (name.as_str().to_owned(), Value::from_text(value.clone()))).collect();
+    let mut properties: Headers = system
+        .into_iter()
+        .map(|(name, value)| (name.as_str().to_owned(), Value::from_text(value.clone())))
+        .collect();
     if let Some(id) = &raw.message_id {
         properties.push("MessageId", Value::from_text(id.clone()));
     }
@@ -102,7 +106,10 @@ fn string(name: &str, label: &str, text: &str) -> Result<MessageAttributeValue, 
         return Err(refusal("ATTRIBUTE", format!("attribute {name} is empty, which SQS refuses")));
     }
     if let Some((at, bad)) = refused_character(text) {
-        return Err(refusal("CHARACTERS", format!("attribute {name} has U+{:04X} at character {at}", u32::from(bad))));
+        return Err(refusal(
+            "CHARACTERS",
+            format!("attribute {name} has U+{:04X} at character {at}", u32::from(bad)),
+        ));
     }
     MessageAttributeValue::builder()
         .data_type(label)
@@ -121,37 +128,37 @@ pub(super) fn refused_character(text: &str) -> Option<(usize, char)> {
 
 /// Body as SQS takes it: text, not empty, of its characters only.
 pub(super) fn body(message: &Message) -> Result<&str, Refusal> {
-    let bytes = message.body.as_ref().ok_or_else(|| refusal("BODY", "the body is null; SQS wants at least one byte"))?;
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| refusal("BODY", format!("the body is no UTF-8 from byte {}", error.valid_up_to())))?;
+    let bytes = message
+        .body
+        .as_ref()
+        .ok_or_else(|| refusal("BODY", "the body is null; SQS wants at least one byte"))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        refusal("BODY", format!("the body is no UTF-8 from byte {}", error.valid_up_to()))
+    })?;
     if text.is_empty() {
         return Err(refusal("BODY", "the body is empty; SQS wants at least one byte"));
     }
     match refused_character(text) {
-        Some((at, bad)) => {
-            Err(refusal("CHARACTERS", format!("the body has U+{:04X} at character {at}, which SQS refuses", u32::from(bad))))
-        }
+        Some((at, bad)) => Err(refusal(
+            "CHARACTERS",
+            format!("the body has U+{:04X} at character {at}, which SQS refuses", u32::from(bad)),
+        )),
         None => Ok(text),
     }
 }
 
 /// Bytes as SQS counts them against its limit: body, and name, type and value of each attribute (S13). System
 /// attributes are free.
-pub(super) fn size(message: &Message) -> u64 {
-    let body = message.body.as_ref().map_or(0, Bytes::len) as u64;
-    let attributes: u64 = message
-        .headers
+pub(super) fn wire_size(body: &str, attributes: &HashMap<String, MessageAttributeValue>) -> u64 {
+    let attributes: usize = attributes
         .iter()
-        .map(|header| {
-            let label = match &header.value {
-                Value::Labelled { .. } => 0,
-                Value::Bytes(_) | Value::Text(_) => 6,
-                _ => 6,
-            };
-            header.name.len() as u64 + label + header.value.size()
+        .map(|(name, value)| {
+            let text = value.string_value.as_ref().map_or(0, String::len);
+            let binary = value.binary_value.as_ref().map_or(0, |blob| blob.as_ref().len());
+            name.len() + value.data_type.len() + text + binary
         })
         .sum();
-    body + attributes
+    (body.len() + attributes) as u64
 }
 
 /// S13: batches of at most ten messages and `limit` bytes, in order; indexes into `sizes`.

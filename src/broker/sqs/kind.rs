@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options;
 use super::super::{
-    Atomicity, BrokerError, Capabilities, Dedup, Delay, ErrorKind, Kind, Limits, Names, OpenContext, Opening,
-    Order, Peek,
+    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
@@ -99,7 +98,14 @@ impl Kind for SqsKind {
         }
     }
 
+    #[cfg(feature = "sqs")]
+    fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
+        super::roles::open(broker, context)
+    }
+
+    #[cfg(not(feature = "sqs"))]
     fn open<'a>(&self, _broker: &'a BrokerDecl, _context: &'a OpenContext) -> Opening<'a> {
+        use super::super::{BrokerError, ErrorKind};
         Box::pin(async {
             Err(BrokerError::new(ErrorKind::Unsupported, "connect to SQS", "this build has no SQS client")
                 .hint("install a build with the feature sqs"))
@@ -108,7 +114,7 @@ impl Kind for SqsKind {
 }
 
 /// FIFO, as written, else by the name of the source.
-fn is_fifo(channel: &Channel) -> bool {
+pub(super) fn is_fifo(channel: &Channel) -> bool {
     match channel.setting("sqs", "fifo") {
         Some(At { value: Setting::Bool(fifo), .. }) => *fifo,
         _ => channel.source.ends_with(FIFO),

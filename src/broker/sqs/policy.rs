@@ -66,8 +66,12 @@ pub(super) fn allow_words(text: &str) -> Option<String> {
         "allowAll" => Some("all".to_owned()),
         "denyAll" => Some("none".to_owned()),
         "byQueue" => {
-            let mut names: Vec<&str> =
-                json.get("sourceQueueArns")?.as_array()?.iter().filter_map(|arn| arn.as_str().map(name_of)).collect();
+            let mut names: Vec<&str> = json
+                .get("sourceQueueArns")?
+                .as_array()?
+                .iter()
+                .filter_map(|arn| arn.as_str().map(name_of))
+                .collect();
             names.sort_unstable();
             Some(names.join(", "))
         }
@@ -87,8 +91,11 @@ mod tests {
 
     #[test]
     fn s32_policies_are_compared_by_meaning() {
-        let a = redrive(r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:0:q-dlq","maxReceiveCount":"5"}"#).unwrap();
-        let b = redrive(r#"{ "maxReceiveCount": 5, "deadLetterTargetArn": "arn:aws:sqs:eu-west-1:0:q-dlq" }"#).unwrap();
+        let a = redrive(r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:0:q-dlq","maxReceiveCount":"5"}"#)
+            .unwrap();
+        let b =
+            redrive(r#"{ "maxReceiveCount": 5, "deadLetterTargetArn": "arn:aws:sqs:eu-west-1:0:q-dlq" }"#)
+                .unwrap();
         assert_eq!(a, b);
         assert_eq!(a.words(), "q-dlq after 5 receives");
         assert_eq!(redrive(&a.text()), Some(b));

@@ -22,7 +22,8 @@ pub(super) fn pack(headers: &Headers) -> (Option<String>, Vec<(&str, &Value)>) {
             others.push((header.name.as_str(), &header.value));
             continue;
         }
-        let text = header.value.text().map(str::to_owned).or_else(|| header.value.integer().map(|n| n.to_string()));
+        let text =
+            header.value.text().map(str::to_owned).or_else(|| header.value.integer().map(|n| n.to_string()));
         let Some(text) = text else { continue };
         // The deaths are JSON themselves; as text inside JSON they would be quoted twice.
         let value = match header.name.as_str() {
@@ -76,7 +77,8 @@ mod tests {
         let back: Headers = unpack(&packed.unwrap()).unwrap().into_iter().collect();
         assert_eq!(back.first_text(stamp::RUN), Some("r7d2f9/17"));
         assert_eq!(back.first_text(stamp::COUNT), Some("2"));
-        let deaths: serde_json::Value = serde_json::from_str(back.first_text(stamp::DEATHS).unwrap()).unwrap();
+        let deaths: serde_json::Value =
+            serde_json::from_str(back.first_text(stamp::DEATHS).unwrap()).unwrap();
         assert_eq!(deaths[0]["message"], "a \"b\"");
     }
 

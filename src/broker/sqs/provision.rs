@@ -1,0 +1,317 @@
+//! Provisioning: queues in the order in which they refer to each other (dead letters, tiers, source, then the
+//! policies between them), attributes compared by meaning, encryption observed and never touched.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use aws_sdk_sqs::types::QueueAttributeName;
+
+use super::browse::Queue;
+use super::client::Client;
+use super::kind::is_fifo;
+use super::policy;
+use crate::broker::{BrokerError, ErrorKind, Names, Result};
+use crate::plan::{Change, Property, Refusal, Resource, Role};
+use crate::topology::{Channel, ReturnTo, Setting};
+
+/// How long SQS may take to show a changed attribute.
+const PROPAGATION: Duration = Duration::from_secs(60);
+
+const FIFO: &str = "FifoQueue";
+const DELAY: &str = "DelaySeconds";
+const RETENTION: &str = "MessageRetentionPeriod";
+const VISIBILITY: &str = "VisibilityTimeout";
+const REDRIVE: &str = "RedrivePolicy";
+const ALLOW: &str = "RedriveAllowPolicy";
+
+/// Longest retention of SQS, and what a dead-letter queue gets unless written: its clock began in the source (S25).
+const LONGEST: Duration = Duration::from_secs(14 * 86_400);
+
+fn seconds(channel: &Channel, key: &str) -> Option<u64> {
+    match &channel.setting("sqs", key)?.value {
+        Setting::Duration(duration) => Some(duration.as_secs()),
+        _ => None,
+    }
+}
+
+fn number(channel: &Channel, key: &str) -> Option<i64> {
+    match &channel.setting("sqs", key)?.value {
+        Setting::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn tags(channel: &Channel) -> BTreeMap<String, String> {
+    match channel.setting("sqs", "tags").map(|at| &at.value) {
+        Some(Setting::Map(pairs)) => pairs.iter().map(|(k, v)| (k.value.clone(), v.value.clone())).collect(),
+        _ => BTreeMap::new(),
+    }
+}
+
+struct Wish {
+    resource: Resource,
+}
+
+impl Wish {
+    fn new(name: &str, role: Role, channel: &Channel) -> Self {
+        let mut wish = Self {
+            resource: Resource {
+                kind: "queue",
+                name: name.to_owned(),
+                role,
+                channel: Some(channel.name.value.clone()),
+                properties: Vec::new(),
+                depth: None,
+                creatable: true,
+                note: None,
+            },
+        };
+        wish.set(FIFO, is_fifo(channel).to_string());
+        for (key, value) in tags(channel) {
+            wish.set(&format!("tag {key}"), value);
+        }
+        wish
+    }
+
+    fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.resource.properties.push(Property { name: name.to_owned(), value: value.into() });
+    }
+
+    fn done(mut self) -> Resource {
+        self.resource.properties.sort_by(|a, b| a.name.cmp(&b.name));
+        self.resource
+    }
+}
+
+/// What a channel wants, in the order in which it is made.
+pub(super) fn desired(channel: &Channel, names: &Names) -> Vec<Resource> {
+    let mut wishes = Vec::new();
+    let mut dead = Wish::new(&names.dead_letter, Role::DeadLetter, channel);
+    let retention = channel.dead_letter.retention.as_ref().map_or(LONGEST, |at| at.value);
+    dead.set(RETENTION, retention.as_secs().to_string());
+    dead.set(ALLOW, names.source.clone());
+    wishes.push(dead.done());
+    for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
+        let mut wish = Wish::new(name, Role::Tier, channel);
+        wish.set(DELAY, tier.delay.value.as_secs().to_string());
+        wish.set(RETENTION, LONGEST.as_secs().to_string());
+        if let Some(visibility) = seconds(channel, "visibility_timeout") {
+            wish.set(VISIBILITY, visibility.to_string());
+        }
+        wishes.push(wish.done());
+    }
+    if let Some(ReturnTo::Named(_)) = channel.return_to.as_ref().map(|at| &at.value) {
+        wishes.push(Wish::new(&names.return_to, Role::ReturnTo, channel).done());
+    }
+    let mut source = Wish::new(&names.source, Role::Source, channel);
+    if let Some(visibility) = seconds(channel, "visibility_timeout") {
+        source.set(VISIBILITY, visibility.to_string());
+    }
+    let receives = number(channel, "max_receive_count").and_then(|n| u32::try_from(n).ok()).unwrap_or(10);
+    let target_arn = names.dead_letter.clone();
+    source.set(REDRIVE, policy::Redrive { target_arn, max_receive_count: receives }.words());
+    source.resource.creatable = channel.create_source;
+    wishes.push(source.done());
+    wishes
+}
+
+/// A queue as it is, with just the properties that `wish` has.
+pub(super) async fn observe(client: &Client, wish: &Resource) -> Result<Option<Resource>> {
+    let Some(attributes) = client.attributes(&wish.name).await? else { return Ok(None) };
+    let url = client.must(&wish.name).await?;
+    let queue = Queue::of(&wish.name, url.clone(), &attributes);
+    let wants_tags = wish.properties.iter().any(|property| property.name.starts_with("tag "));
+    let tags = match wants_tags {
+        false => HashMap::new(),
+        true => {
+            let asked = client.sdk.list_queue_tags().queue_url(&url).send().await;
+            asked
+                .map_err(|error| client.error(format!("read the tags of {}", wish.name), &error))?
+                .tags
+                .unwrap_or_default()
+        }
+    };
+    let properties = wish
+        .properties
+        .iter()
+        .filter_map(|property| {
+            let name = property.name.as_str();
+            let value = match name {
+                FIFO => Some(queue.fifo.to_string()),
+                REDRIVE => {
+                    attributes.get(name).and_then(|text| policy::redrive(text)).map(|policy| policy.words())
+                }
+                ALLOW => attributes.get(name).and_then(|text| policy::allow_words(text)),
+                _ => match name.strip_prefix("tag ") {
+                    Some(tag) => tags.get(tag).cloned(),
+                    None => attributes.get(name).cloned(),
+                },
+            };
+            value.map(|value| Property { name: name.to_owned(), value })
+        })
+        .collect();
+    let encrypted = ["KmsMasterKeyId", "SqsManagedSseEnabled"].into_iter().find_map(|key| {
+        attributes.get(key).filter(|value| *value != "false" && !value.is_empty()).map(|value| (key, value))
+    });
+    Ok(Some(Resource {
+        properties,
+        depth: queue.depth().count.number().into(),
+        note: encrypted.map(|(key, value)| match key {
+            "KmsMasterKeyId" => format!("encrypted with {value}, left as it is"),
+            _ => "encrypted by SQS, left as it is".to_owned(),
+        }),
+        ..wish.clone()
+    }))
+}
+
+/// Queues under a name that this channel's tiers could have had.
+pub(super) async fn undeclared(client: &Client, channel: &Channel, names: &Names) -> Result<Vec<Resource>> {
+    let base = names.source.trim_end_matches(".fifo");
+    let prefix = format!("{base}-retry-");
+    let found = match client.sdk.list_queues().queue_name_prefix(&prefix).max_results(100).send().await {
+        Ok(answer) => answer.queue_urls.unwrap_or_default(),
+        Err(error) => {
+            let error = client.error("list the queues", &error);
+            // Listing is a right of its own, and only a convenience here.
+            if matches!(error.kind, ErrorKind::Denied | ErrorKind::Unsupported) {
+                Vec::new()
+            } else {
+                return Err(error);
+            }
+        }
+    };
+    Ok(found
+        .iter()
+        .filter_map(|url| url.rsplit('/').next())
+        .filter(|name| name.starts_with(&prefix) && !names.tiers.iter().any(|tier| tier == name))
+        .map(|name| Resource { creatable: false, ..Wish::new(name, Role::Undeclared, channel).done() })
+        .map(|mut resource| {
+            resource.properties.clear();
+            resource
+        })
+        .collect())
+}
+
+/// What cannot be done in place, and what would lose letters.
+pub(super) fn judge(change: Change, observed_depth: Option<u64>) -> Change {
+    let Change::Update { resource, fields } = change else { return change };
+    if let Some(field) = fields.iter().find(|field| field.name == FIFO) {
+        let now = if field.from.as_deref() == Some("true") { "a FIFO queue" } else { "a standard queue" };
+        let refusal = Refusal {
+            why: format!("it is {now}, and SQS cannot change a queue's type"),
+            loses: None,
+            way_round: Some(
+                "declare it under another name, or move its messages and delete it first".to_owned(),
+            ),
+        };
+        return Change::Refused { resource, fields, refusal };
+    }
+    let shorter = fields.iter().find(|field| {
+        let value = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
+        field.name == RETENTION && value(&field.from) > value(&field.to)
+    });
+    if let (Some(field), Some(depth)) = (shorter, observed_depth.filter(|depth| *depth > 0)) {
+        let refusal = Refusal {
+            why: format!(
+                "about {depth} messages are in it, and those older than {} s would be lost; SQS does not tell how many",
+                field.to.as_deref().unwrap_or("0")
+            ),
+            loses: Some(depth),
+            way_round: None,
+        };
+        return Change::Refused { resource, fields, refusal };
+    }
+    Change::Update { resource, fields }
+}
+
+/// Makes one change and waits until SQS shows it.
+pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
+    let (resource, creates) = match change {
+        Change::Create { resource } => (resource, true),
+        Change::Update { resource, .. } | Change::Refused { resource, .. } => (resource, false),
+        Change::Keep { .. } | Change::Undeclared { .. } => return Ok(()),
+    };
+    let value = |name: &str| {
+        resource.properties.iter().find(|property| property.name == name).map(|p| p.value.clone())
+    };
+    let fifo = value(FIFO).as_deref() == Some("true");
+    let tags: HashMap<String, String> = resource
+        .properties
+        .iter()
+        .filter_map(|property| Some((property.name.strip_prefix("tag ")?.to_owned(), property.value.clone())))
+        .collect();
+    if creates {
+        let mut call = client.sdk.create_queue().queue_name(&resource.name);
+        if fifo {
+            call = call.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        for name in [DELAY, RETENTION, VISIBILITY] {
+            if let Some(value) = value(name) {
+                call = call.attributes(QueueAttributeName::from(name), value);
+            }
+        }
+        if !tags.is_empty() {
+            call = call.set_tags(Some(tags.clone()));
+        }
+        let made =
+            call.send().await.map_err(|error| client.error(format!("create {}", resource.name), &error))?;
+        client.remember(&resource.name, made.queue_url);
+    }
+    let url = client.must(&resource.name).await?;
+    let attributes = client.attributes(&resource.name).await?.unwrap_or_default();
+    let arn = attributes.get("QueueArn").cloned().unwrap_or_default();
+    let mut wanted: HashMap<QueueAttributeName, String> = HashMap::new();
+    if !creates {
+        for name in [DELAY, RETENTION, VISIBILITY] {
+            if let Some(value) = value(name)
+                && attributes.get(name) != Some(&value)
+            {
+                wanted.insert(QueueAttributeName::from(name), value);
+            }
+        }
+    }
+    if let Some(words) = value(REDRIVE) {
+        let now = attributes.get(REDRIVE).and_then(|text| policy::redrive(text));
+        if now.is_none_or(|now| now.words() != words) {
+            let parsed = words.split_once(" after ").and_then(|(name, rest)| {
+                let receives = rest.split(' ').next()?.parse().ok()?;
+                Some(policy::Redrive { target_arn: policy::sister(&arn, name)?, max_receive_count: receives })
+            });
+            let policy = parsed.ok_or_else(|| {
+                BrokerError::new(ErrorKind::Other, "build the redrive policy", words.clone())
+            })?;
+            wanted.insert(QueueAttributeName::RedrivePolicy, policy.text());
+        }
+    }
+    if let Some(words) = value(ALLOW) {
+        let now = attributes.get(ALLOW).and_then(|text| policy::allow_words(text));
+        if now.as_deref() != Some(words.as_str()) {
+            let arns: Vec<String> = words.split(", ").filter_map(|name| policy::sister(&arn, name)).collect();
+            wanted.insert(QueueAttributeName::RedriveAllowPolicy, policy::allow(&arns));
+        }
+    }
+    if !wanted.is_empty() {
+        let call = client.sdk.set_queue_attributes().queue_url(&url).set_attributes(Some(wanted));
+        call.send().await.map_err(|error| client.error(format!("change {}", resource.name), &error))?;
+    }
+    if !creates && !tags.is_empty() {
+        let call = client.sdk.tag_queue().queue_url(&url).set_tags(Some(tags));
+        call.send().await.map_err(|error| client.error(format!("tag {}", resource.name), &error))?;
+    }
+    shown(client, resource).await
+}
+
+/// Waits until the queue reads back as asked: attributes take up to a minute.
+async fn shown(client: &Client, resource: &Resource) -> Result<()> {
+    let until = client.clock.elapsed() + PROPAGATION;
+    loop {
+        if observe(client, resource).await?.is_some_and(|now| now.properties == resource.properties) {
+            return Ok(());
+        }
+        if client.clock.elapsed() >= until {
+            // The second plan of `apply` says which attribute did not take.
+            return Ok(());
+        }
+        client.clock.sleep(Duration::from_millis(500)).await;
+    }
+}

@@ -1,0 +1,137 @@
+//! The four roles of an opened broker, each by its own file.
+
+use async_trait::async_trait;
+
+use super::client::Client;
+use super::kind::SqsKind;
+use super::{browse, provision, relocate, serve};
+use crate::broker::{
+    Broker, Browse, Carrier, Count, Depth, Depths, Kind, Mover, Names, OpenContext, Opening, Pages,
+    Provision, Relocate, Result, Serve, Task, Want,
+};
+use crate::plan::{Change, Resource};
+use crate::topology::{BrokerDecl, Channel};
+
+/// An opened broker.
+struct Sqs {
+    client: Client,
+}
+
+/// Opens it. No call is made before one is needed.
+pub(super) fn open<'a>(broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
+    Box::pin(
+        async move { Ok(Box::new(Sqs { client: Client::open(broker, context).await? }) as Box<dyn Broker>) },
+    )
+}
+
+/// A channel's names on SQS.
+fn names(channel: &Channel) -> Names {
+    SqsKind.names(channel)
+}
+
+#[async_trait]
+impl Provision for Sqs {
+    fn desired(&self, channels: &[&Channel]) -> Vec<Resource> {
+        channels.iter().flat_map(|channel| provision::desired(channel, &names(channel))).collect()
+    }
+
+    async fn observe(&self, channels: &[&Channel]) -> Result<Vec<Resource>> {
+        let mut seen = Vec::new();
+        for channel in channels {
+            let names = self::names(channel);
+            for wish in provision::desired(channel, &names) {
+                seen.extend(provision::observe(&self.client, &wish).await?);
+            }
+            seen.extend(provision::undeclared(&self.client, channel, &names).await?);
+        }
+        Ok(seen)
+    }
+
+    async fn judge(&self, change: Change) -> Result<Change> {
+        let depth = match &change {
+            Change::Update { resource, .. } => {
+                provision::observe(&self.client, resource).await?.and_then(|resource| resource.depth)
+            }
+            _ => None,
+        };
+        Ok(provision::judge(change, depth))
+    }
+
+    async fn make(&self, change: &Change) -> Result<()> {
+        provision::make(&self.client, change).await
+    }
+}
+
+#[async_trait]
+impl Browse for Sqs {
+    async fn snapshot(&self, channel: &Channel, _want: Want) -> Result<Box<dyn Pages>> {
+        let look = browse::Look::open(&self.client, &names(channel).dead_letter).await?;
+        Ok(Box::new(look))
+    }
+
+    async fn depths(&self, channel: &Channel) -> Result<Depths> {
+        let names = self::names(channel);
+        let mut tiers = Vec::new();
+        for tier in &names.tiers {
+            tiers.push(self.depth(tier).await?);
+        }
+        Ok(Depths {
+            source: self.depth(&names.source).await?,
+            readers: Vec::new(),
+            tiers,
+            dead_letter: self.depth(&names.dead_letter).await?,
+            notes: vec!["counts are estimates of SQS".to_owned()],
+        })
+    }
+
+    async fn cost_of_looking(&self, channel: &Channel) -> Result<Option<String>> {
+        let queue = browse::Queue::read(&self.client, &names(channel).dead_letter).await?;
+        Ok(Some(match queue.max_receives {
+            // S24: the queue passes its letters on by itself.
+            Some(most) => format!(
+                "receive count +1 on each letter; {} moves a letter on after {most} receives",
+                queue.name
+            ),
+            None => "receive count +1 on each letter".to_owned(),
+        }))
+    }
+}
+
+impl Sqs {
+    async fn depth(&self, name: &str) -> Result<Depth> {
+        match self.client.attributes(name).await? {
+            None => Ok(Depth {
+                queue: name.to_owned(),
+                count: Count::About(0),
+                due: None,
+                in_flight: None,
+                oldest: None,
+                oldest_expires: None,
+                exists: false,
+            }),
+            Some(attributes) => Ok(browse::Queue::of(name, String::new(), &attributes).depth()),
+        }
+    }
+}
+
+#[async_trait]
+impl Relocate for Sqs {
+    async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
+        let session = relocate::Session::begin(&self.client, &names(channel).dead_letter, task).await?;
+        Ok(Box::new(session))
+    }
+}
+
+#[async_trait]
+impl Serve for Sqs {
+    async fn serve(&self, channels: &[&Channel], owner: &str) -> Result<Box<dyn Carrier>> {
+        let mut tiers = Vec::new();
+        for channel in channels {
+            let names = self::names(channel);
+            for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
+                tiers.push((name.clone(), tier.delay.value, names.return_to.clone()));
+            }
+        }
+        Ok(Box::new(serve::Tiers::open(&self.client, tiers, owner).await?))
+    }
+}

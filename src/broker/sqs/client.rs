@@ -121,12 +121,10 @@ impl Client {
         })
     }
 
-    /// The url of a queue; `None` if there is no such queue. Asked once per name.
+    /// The url of a queue; `None` if there is no such queue. Asked once for a queue that is there.
     pub(super) async fn url(&self, queue: &str) -> Result<Option<String>> {
-        if let Some(known) = self.urls.lock().unwrap_or_else(PoisonError::into_inner).get(queue) {
-            if known.is_some() {
-                return Ok(known.clone());
-            }
+        if let Some(Some(known)) = self.urls.lock().unwrap_or_else(PoisonError::into_inner).get(queue) {
+            return Ok(Some(known.clone()));
         }
         let asked = self
             .sdk

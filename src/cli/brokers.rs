@@ -104,6 +104,21 @@ impl Context {
         }
     }
 
+    /// The broker for what belongs to no channel: asked for, default, or the only one.
+    ///
+    /// # Errors
+    /// [2] with the names, if none is chosen by anything.
+    pub fn broker_without_channel<'t>(&self, loaded: &'t Loaded) -> Result<Chosen<'t>, CommandError> {
+        if let Some(chosen) = self.asked_for(loaded)? {
+            return Ok(chosen);
+        }
+        match loaded.topology.broker_of(&Channel::default()) {
+            Some(decl) => Ok(Chosen { decl, named: false }),
+            None => Err(CommandError::usage("no broker chosen")
+                .hint(format!("Name one with --broker: {}", broker_names(loaded)))),
+        }
+    }
+
     /// What a verb works on: one channel, or all by broker. With a broker asked for and no channel: the
     /// channels that belong to it, or all if none does (a topology tried out on another broker).
     ///

@@ -23,6 +23,8 @@ pub(super) const VERBS: &[Entry] = &[
     entry("Set up", "plan", "what apply would change"),
     entry("Set up", "apply", "provision, then prove it"),
     entry("Serve", "relay", "carry due messages from tiers to the source"),
+    entry("Practise", "demo", "dead letters to play with"),
+    entry("Practise", "dev", "play an application at the embedded broker"),
     entry(HELP, "explain", "explain CODE|exit-codes"),
 ];
 

@@ -7,6 +7,8 @@ mod brokers;
 mod check;
 pub mod confirm;
 mod context;
+mod demo;
+mod dev;
 mod error;
 mod explain;
 mod help;
@@ -56,6 +58,10 @@ pub enum Verb {
     Plan(plan::Args),
     /// Provision, then prove it by planning again
     Apply(apply::Args),
+    /// Make a folder with dead letters to play with
+    Demo(demo::Args),
+    /// Play an application at the embedded broker
+    Dev(dev::Args),
     /// Explain a code such as RD0103, or a topic
     Explain(explain::Args),
     /// Carry due messages from tiers to the source
@@ -67,6 +73,8 @@ async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
         Verb::Check(args) => check::run(ctx, args).await,
         Verb::Plan(args) => plan::run(ctx, args).await,
         Verb::Apply(args) => apply::run(ctx, args).await,
+        Verb::Demo(args) => demo::run(ctx, args).await,
+        Verb::Dev(args) => dev::run(ctx, args).await,
         Verb::Explain(args) => explain::run(ctx, args).await,
         Verb::Relay(args) => relay::run(ctx, args).await,
     }

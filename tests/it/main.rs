@@ -3,6 +3,7 @@
 
 mod architecture;
 mod cli;
+mod contract;
 mod dialects;
 
 mod sqlite;

@@ -388,7 +388,7 @@ fn depth(db: Option<&Connection>, name: &str, now: i64) -> Result<Depth> {
     let due = match queue.delay {
         None => None,
         Some(_) => Some(
-            db.prepare_cached("SELECT count(*) FROM letter WHERE queue = ?1 AND due <= ?2")
+            db.prepare_cached("SELECT count(*) FROM letter WHERE queue = ?1 AND due > 0 AND due <= ?2")
                 .and_then(|mut query| query.query_row(params![queue.id, now], |row| queues::number(row, 0)))
                 .doing(action)?,
         ),

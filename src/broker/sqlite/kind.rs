@@ -22,7 +22,7 @@ impl Kind for SqliteKind {
     }
 
     fn block(&self) -> Option<&'static str> {
-        Some("sqlite")
+        None
     }
 
     fn capabilities(&self, _channel: &Channel) -> Capabilities {

@@ -11,9 +11,9 @@ use super::{Sqlite, blocking, kind};
 use crate::broker::{BrokerError, ErrorKind, Provision, Result};
 use crate::clock;
 use crate::plan::{Change, FieldChange, Property, Refusal, Resource, Role};
-use crate::topology::{Channel, Setting};
+use crate::topology::Channel;
 
-/// Handed out so often without an answer, a letter is dead; unless the topology says otherwise.
+/// Handed out so often without an answer, a letter is dead.
 const MAX_RECEIVES: i64 = 5;
 
 #[async_trait]
@@ -120,15 +120,6 @@ impl Provision for Sqlite {
 /// The queues of one channel as the topology wants them.
 fn wanted(channel: &Channel) -> Vec<Resource> {
     let names = kind::names(channel);
-    let setting = |key: &str| channel.setting("sqlite", key).map(|setting| &setting.value);
-    let lease = match setting("lease") {
-        Some(Setting::Duration(lease)) => *lease,
-        _ => LEASE,
-    };
-    let max_receives = match setting("max_receives") {
-        Some(Setting::Number(most)) => *most,
-        _ => MAX_RECEIVES,
-    };
     let retries = if names.tiers.is_empty() { "none".to_owned() } else { names.tiers.join(", ") };
     let resource = |name: &str, role: Role, note: Option<String>, properties: &[(&str, String)]| Resource {
         kind: "queue",
@@ -147,8 +138,8 @@ fn wanted(channel: &Channel) -> Vec<Resource> {
     let read = |name: &str, role: Role| {
         let properties = [
             ("dead_letter", names.dead_letter.clone()),
-            ("lease", clock::exact(lease)),
-            ("max_receives", max_receives.to_string()),
+            ("lease", clock::exact(LEASE)),
+            ("max_receives", MAX_RECEIVES.to_string()),
             ("retries", retries.clone()),
         ];
         resource(name, role, None, &properties)
@@ -291,7 +282,17 @@ fn set(db: &Connection, resource: &Resource, name: &str, value: &str) -> Result<
             db.execute("UPDATE queue SET dead_letter = ?2 WHERE name = ?1", params![queue, text])
         }
         "return_to" => db.execute("UPDATE queue SET return_to = ?2 WHERE name = ?1", params![queue, text]),
-        "delay" => db.execute("UPDATE queue SET delay = ?2 WHERE name = ?1", params![queue, millis()?]),
+        "delay" => {
+            let delay = millis()?;
+            // What lay here while it was no tier begins to wait.
+            db.execute(
+                "UPDATE letter SET due = entered_at + ?2
+                 WHERE due = 0 AND queue = (SELECT id FROM queue WHERE name = ?1) AND ?2 IS NOT NULL",
+                params![queue, delay],
+            )
+            .doing(action)?;
+            db.execute("UPDATE queue SET delay = ?2 WHERE name = ?1", params![queue, delay])
+        }
         "lease" => db.execute(
             "UPDATE queue SET lease = ?2 WHERE name = ?1",
             params![queue, millis()?.unwrap_or(LEASE.as_millis() as i64)],

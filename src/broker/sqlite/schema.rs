@@ -63,6 +63,12 @@ CREATE TRIGGER letter_gone AFTER DELETE ON letter BEGIN
     DELETE FROM sent WHERE letter = OLD.id;
 END;
 
+-- In a tier every letter waits, whoever put it there.
+CREATE TRIGGER letter_waits AFTER INSERT ON letter
+WHEN NEW.due = 0 AND (SELECT delay FROM queue WHERE id = NEW.queue) IS NOT NULL BEGIN
+    UPDATE letter SET due = NEW.entered_at + (SELECT delay FROM queue WHERE id = NEW.queue) WHERE id = NEW.id;
+END;
+
 CREATE TABLE lock (                                  -- one run at a time on a dead-letter queue
     queue   INTEGER PRIMARY KEY,
     epoch   INTEGER NOT NULL,                        -- grows with every holder

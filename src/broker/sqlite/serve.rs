@@ -65,7 +65,7 @@ impl Relay {
         let count = self.routes.len();
         // Without anything due no writer lock is taken: an idle relay costs nobody anything.
         if !self.any_due(now)? {
-            carried.next_due = self.next_due()?;
+            carried.next_due = self.next_due(now)?;
             return Ok(carried);
         }
         let mut left = limit;
@@ -83,7 +83,7 @@ impl Relay {
         }
         commit(tx, action)?;
         self.turn = (self.turn + 1) % count.max(1);
-        carried.next_due = self.next_due()?;
+        carried.next_due = self.next_due(now)?;
         Ok(carried)
     }
 
@@ -93,7 +93,7 @@ impl Relay {
                 .db
                 .prepare_cached(
                     "SELECT EXISTS (SELECT 1 FROM letter
-                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due <= ?2)",
+                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0 AND due <= ?2)",
                 )
                 .and_then(|mut query| query.query_row(params![route.tier, now], |row| row.get(0)))
                 .doing(|| format!("ask what is due in {}", route.tier))?;
@@ -104,16 +104,17 @@ impl Relay {
         Ok(false)
     }
 
-    fn next_due(&self) -> Result<Option<Time>> {
+    /// The next that is not due yet: what is due and had to stay waits for somebody's lease to end.
+    fn next_due(&self, now: i64) -> Result<Option<Time>> {
         let mut next: Option<i64> = None;
         for route in &self.routes {
             let due: Option<i64> = self
                 .db
                 .prepare_cached(
                     "SELECT min(due) FROM letter
-                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0",
+                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0 AND due > ?2",
                 )
-                .and_then(|mut query| query.query_row([&route.tier], |row| row.get(0)))
+                .and_then(|mut query| query.query_row(params![route.tier, now], |row| row.get(0)))
                 .doing(|| format!("ask what is due in {}", route.tier))?;
             next = next.into_iter().chain(due).min();
         }
@@ -128,8 +129,11 @@ impl Relay {
                 let (waiting, due, oldest): (u64, u64, Option<i64>) = self
                     .db
                     .prepare_cached(
-                        "SELECT count(*), count(*) FILTER (WHERE due <= ?2), min(due) FROM letter
-                         WHERE queue = (SELECT id FROM queue WHERE name = ?1)",
+                        "WITH tier AS (SELECT id FROM queue WHERE name = ?1)
+                         SELECT (SELECT count(*) FROM letter, tier WHERE queue = tier.id),
+                                (SELECT count(*) FROM letter, tier
+                                 WHERE queue = tier.id AND due > 0 AND due <= ?2),
+                                (SELECT min(due) FROM letter, tier WHERE queue = tier.id AND due > 0)",
                     )
                     .and_then(|mut query| {
                         query.query_row(params![route.tier, now], |row| {
@@ -137,10 +141,8 @@ impl Relay {
                         })
                     })
                     .doing(|| format!("count {}", route.tier))?;
-                let overdue = match oldest {
-                    Some(oldest) if oldest > 0 => Time::from_millis(now).since(Time::from_millis(oldest)),
-                    _ => Duration::ZERO,
-                };
+                let overdue = oldest
+                    .map_or(Duration::ZERO, |oldest| Time::from_millis(now).since(Time::from_millis(oldest)));
                 Ok(TierState { queue: route.tier.clone(), waiting, due, overdue })
             })
             .collect()
@@ -175,11 +177,10 @@ fn carry_tier(
     let mut due = Vec::new();
     let mut more = false;
     {
-        // `due = 0` is a letter that a program put here without a delay: it is due.
         let mut query = tx
             .prepare_cached(
                 "SELECT id, key, due, entered_at, headers FROM letter
-                 WHERE queue = ?1 AND due <= ?2 ORDER BY due, id",
+                 WHERE queue = ?1 AND due > 0 AND due <= ?2 ORDER BY due, id",
             )
             .doing(action)?;
         let mut rows = query.query(params![tier.id, now]).doing(action)?;
@@ -190,8 +191,7 @@ fn carry_tier(
                 if held_letters.contains(&id) || key.is_some_and(|key| held.contains(key)) {
                     return Ok(None);
                 }
-                let since: i64 = if row.get::<_, i64>(2)? > 0 { row.get(2)? } else { row.get(3)? };
-                Ok(Some((id, since, stamped(row.get_ref(4)?.as_bytes()?, route, row.get(3)?))))
+                Ok(Some((id, row.get(2)?, stamped(row.get_ref(4)?.as_bytes()?, route, row.get(3)?))))
             };
             let Some(letter) = read().doing(action)? else { continue };
             if due.len() >= limit {

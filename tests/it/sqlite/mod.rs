@@ -2,5 +2,5 @@
 //! cannot ask.
 
 mod application;
-mod bench;
+pub mod bench;
 mod files;

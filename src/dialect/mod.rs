@@ -4,11 +4,42 @@
 //! travel back, and what a redrive would do. It knows no broker, YAML or terminal. Several may speak about
 //! one letter; `merge.rs` joins what they say into one history.
 
+mod amqp10;
+mod amqp_json;
+mod brighter;
+mod bunnybus;
+mod celery;
+mod dramatiq;
+mod easynetq;
+mod eventbridge;
+mod faststream;
 mod gate;
+mod kicks;
+mod lambda;
+mod laravel;
+mod large_payload;
 mod look;
+mod masstransit;
 mod merge;
 mod native;
+mod node_ts;
+mod nservicebus;
+mod rabbitmq;
+mod rascal;
+mod rebus;
+mod shoryuken;
+mod shovel;
+mod sns;
+mod splice;
+mod spring_amqp;
+mod sqs;
+mod symfony;
+mod symfony_php;
 mod testimony;
+mod thrown;
+mod when;
+mod wolverine;
+mod x_death;
 
 use std::fmt;
 
@@ -107,7 +138,39 @@ pub trait Dialect: Sync {
 }
 
 /// Every dialect. Of two that are equally close and sure, the earlier wins.
-pub static DIALECTS: &[&dyn Dialect] = &[&native::Native];
+pub static DIALECTS: &[&dyn Dialect] = &[
+    &native::Native,
+    &easynetq::EasyNetQ,
+    &kicks::Kicks,
+    &spring_amqp::SpringCloudStreamRabbit,
+    &spring_amqp::SpringAmqp,
+    &masstransit::MassTransit,
+    &nservicebus::NServiceBus,
+    &rebus::Rebus,
+    &wolverine::Wolverine,
+    &brighter::Brighter,
+    &celery::Celery,
+    &dramatiq::Dramatiq,
+    &faststream::FastStream,
+    &symfony::Symfony,
+    &laravel::Laravel,
+    &rascal::Rascal,
+    &bunnybus::BunnyBus,
+    &node_ts::NodeTs,
+    &lambda::LambdaDestination,
+    &lambda::LambdaDlq,
+    &eventbridge::EventBridge,
+    &eventbridge::Scheduler,
+    &eventbridge::EventBus,
+    &sns::SnsSubscription,
+    &shoryuken::Shoryuken,
+    &rabbitmq::RabbitMq,
+    &sqs::Sqs,
+    &sns::Sns,
+    &large_payload::LargePayload,
+    &shovel::Shovel,
+    &amqp10::Amqp10,
+];
 
 /// Reads a letter with every dialect that recognises it.
 pub fn read(letter: &RawLetter) -> FailureContext {

@@ -3,6 +3,7 @@
 //! Null, empty and missing are three things; header lists keep order, types and duplicates. Nothing here
 //! interprets: that is `dialect/`'s and `failure`'s work.
 
+pub mod base64;
 mod headers;
 mod value;
 

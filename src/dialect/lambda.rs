@@ -1,0 +1,189 @@
+//! AWS Lambda, for asynchronous invocations: the function's dead-letter queue (the event itself, with three
+//! attributes) and its on-failure destination (an invocation record around the event, which a redrive takes
+//! out with its bytes as they stand there).
+
+use serde_json::Value as Json;
+
+use super::{Dialect, Look, Mark, Testimony, splice, when};
+use crate::failure::{Death, Origin, Prospect, Sureness};
+use crate::letter::{Header, Message};
+
+const ATTRIBUTES: &[&str] = &["RequestID", "ErrorCode", "ErrorMessage"];
+/// Causes of a Java error that are followed.
+const DEEPEST: usize = 32;
+
+/// The function's dead-letter queue.
+pub(super) struct LambdaDlq;
+/// The on-failure destination.
+pub(super) struct LambdaDestination;
+
+impl Dialect for LambdaDlq {
+    fn name(&self) -> &'static str {
+        "lambda-dlq"
+    }
+
+    fn about(&self) -> &'static str {
+        "the dead-letter queue of an AWS Lambda function"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[Mark::Header("ErrorCode"), Mark::Header("ErrorMessage")]
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        let headers = letter.headers();
+        if !has_error_attributes(letter)
+            || !headers.has("RequestID")
+            || letter.has_field("TopicArn")
+            || letter.properties().has("DeadLetterQueueSourceArn")
+        {
+            return None;
+        }
+        // SNS may write the same three beside the publisher's own.
+        let sureness = if headers.len() == ATTRIBUTES.len() { Sureness::Likely } else { Sureness::Maybe };
+        Some((sureness, "attributes RequestID, ErrorCode, ErrorMessage".to_owned()))
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        let message = says.text("message", "ErrorMessage", letter.headers().last("ErrorMessage"));
+        says.deaths = vec![Death {
+            at: letter.facts.written_at.map(|(at, _)| at),
+            message: message.filter(|words| !words.is_empty()),
+            count: 1,
+            ..Death::default()
+        }];
+        says.doubt("origin", "the letter does not name the function");
+        says.doubt("error_class", "ErrorCode is only an HTTP status; ErrorMessage is cut at 1 KiB");
+    }
+
+    fn owns(&self, header: &Header) -> bool {
+        is_error_attribute(&header.name)
+    }
+}
+
+impl Dialect for LambdaDestination {
+    fn name(&self) -> &'static str {
+        "lambda-destination"
+    }
+
+    fn about(&self) -> &'static str {
+        "the on-failure destination of an AWS Lambda function: an envelope, unwrapped on redrive"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[Mark::Field("requestContext")]
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        let context = letter.json().filter(|_| letter.has_field("requestContext"))?.get("requestContext")?;
+        (context["functionArn"].is_string() && context["condition"].is_string())
+            .then(|| (Sureness::Sure, "body field requestContext.functionArn".to_owned()))
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        let Some(body) = letter.json() else { return };
+        let context = &body["requestContext"];
+        let arn = context["functionArn"].as_str().unwrap_or_default();
+        let place = Origin { named: vec![("function_arn", arn.to_owned())], ..Origin::default() };
+        says.attempts = context["approximateInvokeCount"].as_u64().and_then(|n| u32::try_from(n).ok());
+        says.deaths = vec![death(body, place.clone())];
+        says.origin = Some(place);
+        if payload(letter).is_none() {
+            let batch = body.as_object().and_then(|fields| {
+                fields.iter().find(|(name, _)| name.ends_with("BatchInfo")).map(|(name, info)| {
+                    let text = |key: &str| info[key].as_str().unwrap_or("?").to_owned();
+                    format!("{name}: shard {} from {}", text("shardId"), text("startSequenceNumber"))
+                })
+            });
+            if let Some(at) = batch {
+                says.prospect(Prospect::Pointer { at });
+            }
+            says.prospect(no_payload());
+        }
+    }
+
+    fn owns(&self, _header: &Header) -> bool {
+        false
+    }
+
+    fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
+        message.body = Some(payload(letter).ok_or_else(no_payload)?.to_vec().into());
+        Ok(())
+    }
+}
+
+/// The event, byte for byte as it stands in the record.
+fn payload<'a>(letter: &'a Look<'_>) -> Option<&'a [u8]> {
+    splice::field(letter.body()?, "requestPayload")
+}
+
+fn no_payload() -> Prospect {
+    Prospect::Refused {
+        why: "the record does not hold the event: what would be sent is not the message".to_owned(),
+        way_round: "read the records from the stream again, where the record says".to_owned(),
+    }
+}
+
+fn death(body: &Json, place: Origin) -> Death {
+    let text = |json: &Json| json.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let response = &body["responsePayload"];
+    let mut root = response;
+    for _ in 0..DEEPEST {
+        match &root["cause"] {
+            deeper @ Json::Object(_) => root = deeper,
+            _ => break,
+        }
+    }
+    let is_deeper = !std::ptr::eq(root, response);
+    Death {
+        at: when::of_json(&body["timestamp"]),
+        place: Some(place),
+        error_class: text(&response["errorType"]),
+        root_class: if is_deeper { text(&root["errorType"]) } else { None },
+        message: text(&response["errorMessage"]),
+        root_message: if is_deeper { text(&root["errorMessage"]) } else { None },
+        stack: trace(response),
+        reason: text(&body["requestContext"]["condition"]),
+        count: 1,
+        ..Death::default()
+    }
+}
+
+/// `stackTrace` (Python, Java, Ruby, .NET) or `trace` (Node): a list of lines, or one text.
+fn trace(response: &Json) -> Option<String> {
+    let text = ["stackTrace", "trace"].iter().find_map(|name| match &response[*name] {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(lines) => {
+            let mut whole = String::new();
+            for line in lines.iter().take(1024) {
+                match line {
+                    Json::String(line) => whole.push_str(line),
+                    // Old runtimes: file, line, function, text.
+                    Json::Array(parts) => {
+                        let parts: Vec<String> = parts
+                            .iter()
+                            .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+                            .collect();
+                        whole.push_str(&parts.join(" "));
+                    }
+                    _ => continue,
+                }
+                if !whole.ends_with('\n') {
+                    whole.push('\n');
+                }
+            }
+            Some(whole)
+        }
+        _ => None,
+    })?;
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// The attributes that Lambda and SNS add about a failure.
+pub(super) fn has_error_attributes(letter: &Look<'_>) -> bool {
+    letter.headers().has("ErrorCode") && letter.headers().has("ErrorMessage")
+}
+
+pub(super) fn is_error_attribute(name: &str) -> bool {
+    ATTRIBUTES.contains(&name)
+}

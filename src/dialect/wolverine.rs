@@ -1,0 +1,98 @@
+//! Wolverine's dead-letter queue. Its header names are plain words, so several have to be there.
+
+use super::{Dialect, Look, Mark, Testimony, thrown, when};
+use crate::failure::{Death, Origin, Prospect, Sureness};
+use crate::letter::Header;
+
+const OWN: &[&str] = &[
+    "exception-type",
+    "exception-message",
+    "exception-stack",
+    "failed-at",
+    "original-destination",
+    "attempts",
+];
+
+/// See the file's head.
+pub(super) struct Wolverine;
+
+impl Dialect for Wolverine {
+    fn name(&self) -> &'static str {
+        "wolverine"
+    }
+
+    fn about(&self) -> &'static str {
+        "Wolverine's dead-letter queue"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[Mark::Header("exception-type"), Mark::Header("original-destination")]
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        let headers = letter.headers();
+        if !headers.has("exception-type") || !headers.has("exception-message") {
+            return None;
+        }
+        let more = ["original-destination", "failed-at", "exception-stack", "message-type"];
+        let count = more.iter().filter(|name| headers.has(name)).count();
+        let sureness = match count {
+            0 => return None,
+            1 => Sureness::Likely,
+            _ => Sureness::Sure,
+        };
+        Some((sureness, "headers exception-type and exception-message".to_owned()))
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        let headers = letter.headers();
+        let queue = headers.last_text("original-destination").and_then(queue_of);
+        says.origin = queue.map(|queue| Origin { queue: Some(queue), ..Origin::default() });
+        says.event_id = headers.last_text("id").map(str::to_owned);
+        says.attempts = says.number("attempts", "attempts", headers.last("attempts"), super::Form::Integer);
+        let at = headers.last("failed-at").and_then(when::of);
+        if at.is_none() && headers.has("failed-at") {
+            says.doubt("deaths.at", "failed-at is no time with a zone");
+        }
+        let text = |name: &str| headers.last_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let mut death = Death {
+            at,
+            place: says.origin.clone(),
+            error_class: text("exception-type"),
+            message: text("exception-message"),
+            count: 1,
+            ..Death::default()
+        };
+        if let Some(stack) = text("exception-stack") {
+            thrown::put(&mut death, &stack, |_| false);
+        }
+        if death.root_class.is_none() {
+            death.root_class = death.error_class.clone();
+        }
+        says.deaths = vec![death];
+        if let Some(queue) = says.origin.as_ref().and_then(|origin| origin.queue.clone()) {
+            says.prospect(Prospect::ToQueue {
+                queue,
+                why: "one dead-letter queue serves many endpoints".to_owned(),
+            });
+        }
+    }
+
+    fn owns(&self, header: &Header) -> bool {
+        OWN.contains(&header.name.as_str())
+    }
+}
+
+/// `rabbitmq://queue/orders`: the queue, if it is one.
+fn queue_of(address: &str) -> Option<String> {
+    let (_, rest) = address.split_once("://")?;
+    let path = rest.split(['?', '#']).next()?;
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let kind = parts.next()?;
+    let name = parts.next_back();
+    match (kind, name) {
+        ("exchange" | "topic", _) => None,
+        (_, Some(name)) => Some(name.to_owned()),
+        (name, None) => Some(name.to_owned()),
+    }
+}

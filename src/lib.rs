@@ -10,6 +10,7 @@ pub mod clock;
 pub mod dead_letter;
 pub mod diagnostic;
 pub mod dialect;
+pub mod explain;
 pub mod failure;
 pub mod ledger;
 pub mod letter;

@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("stamp", &[]),
     ("redact", &[]),
+    ("explain", &[]),
     ("letter", &["clock"]),
     ("failure", &["clock", "letter", "stamp"]),
     ("dialect", &["clock", "letter", "failure", "stamp", "topology"]),

@@ -14,6 +14,7 @@ pub mod explain;
 pub mod failure;
 pub mod ledger;
 pub mod letter;
+pub mod manifest;
 pub mod plan;
 pub mod redact;
 pub mod relay;

@@ -1,0 +1,102 @@
+//! Writing a manifest: streamed, mode 0600, no symlink followed, in place only when it is whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::Digest;
+
+use super::{Foot, Head, Line, SCHEMA, check_of, hex};
+
+/// A manifest being written, under `<path>.part` until [`Writer::finish`].
+pub struct Writer {
+    out: BufWriter<File>,
+    hash: sha2::Sha256,
+    part: PathBuf,
+    path: PathBuf,
+    count: u64,
+    line: Vec<u8>,
+    done: bool,
+}
+
+impl Writer {
+    /// Begins a manifest at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, or what the system says.
+    pub fn create(path: &Path, head: &Head) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists already"));
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        // A part that a dead process left is nobody's.
+        if fs::symlink_metadata(&part).is_ok_and(|meta| meta.is_file()) {
+            fs::remove_file(&part)?;
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+        let mut writer = Self {
+            out: BufWriter::with_capacity(256 * 1024, file),
+            hash: sha2::Sha256::new(),
+            part,
+            path: path.to_owned(),
+            count: 0,
+            line: Vec::with_capacity(512),
+            done: false,
+        };
+        serde_json::to_writer(&mut writer.line, head)?;
+        writer.put(true)?;
+        Ok(writer)
+    }
+
+    /// Appends a letter. The caller numbers them from 1.
+    ///
+    /// # Errors
+    /// What the system says: nothing is in place then.
+    pub fn line(&mut self, line: &Line) -> io::Result<()> {
+        serde_json::to_writer(&mut self.line, line)?;
+        self.count += 1;
+        self.put(true)
+    }
+
+    /// Writes the foot, makes it durable and puts it in place. Gives the number of letters.
+    ///
+    /// # Errors
+    /// What the system says: nothing is in place then.
+    pub fn finish(mut self) -> io::Result<u64> {
+        let sha256 = hex(&self.hash.clone().finalize());
+        let foot = Foot { end: SCHEMA.to_owned(), count: self.count, sha256 };
+        serde_json::to_writer(&mut self.line, &foot)?;
+        self.put(false)?;
+        self.out.flush()?;
+        self.out.get_ref().sync_all()?;
+        fs::rename(&self.part, &self.path)?;
+        self.done = true;
+        Ok(self.count)
+    }
+
+    fn put(&mut self, checked: bool) -> io::Result<()> {
+        if checked {
+            let check = check_of(&self.line);
+            self.line.pop();
+            self.line.extend_from_slice(b",\"check\":\"");
+            self.line.extend_from_slice(&check);
+            self.line.extend_from_slice(b"\"}");
+        }
+        self.line.push(b'\n');
+        self.hash.update(&self.line);
+        self.out.write_all(&self.line)?;
+        self.line.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = fs::remove_file(&self.part);
+        }
+    }
+}

@@ -20,7 +20,7 @@ use rusqlite::{Connection, OpenFlags};
 pub use letters::{Entry, OpenLetter, Writes};
 pub use lock::{Holder, Lock, process_start, this_host};
 pub use note::Note;
-pub use runs::{Counts, NewRun, RunRow, RunState, Wish};
+pub use runs::{Counts, NewRun, RunEvent, RunRow, RunState, Wish};
 pub use scratch::{Found, Group, Judged, Scratch, Seen, Summary};
 pub use state::LetterState;
 

@@ -85,6 +85,19 @@ impl Counts {
     }
 }
 
+/// Something that happened to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunEvent {
+    /// When.
+    pub at: Time,
+    /// Who.
+    pub who: String,
+    /// `begun`, `resumed`, `pause`, `stop`, `ended`, and the like.
+    pub what: String,
+    /// More, in words: the reason given.
+    pub text: Option<String>,
+}
+
 /// A run as it begins.
 #[derive(Debug, Clone)]
 pub struct NewRun {
@@ -392,15 +405,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// What happened to a run: `(at, who, what, text)`.
+    /// What happened to a run, in order.
     ///
     /// # Errors
     /// The database's.
-    pub fn events(&self, run: i64) -> Result<Vec<(Time, String, String, Option<String>)>> {
+    pub fn events(&self, run: i64) -> Result<Vec<RunEvent>> {
         let mut query =
             self.sql.prepare("SELECT at, who, what, text FROM events WHERE run = ?1 ORDER BY rowid")?;
         let rows = query.query_map([run], |row| {
-            Ok((Time::from_millis(row.get(0)?), row.get(1)?, row.get(2)?, row.get(3)?))
+            Ok(RunEvent {
+                at: Time::from_millis(row.get(0)?),
+                who: row.get(1)?,
+                what: row.get(2)?,
+                text: row.get(3)?,
+            })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }

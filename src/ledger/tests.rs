@@ -1,3 +1,5 @@
+//! Tests of the ledger: files, locks, states, and what a snapshot says of its letters.
+
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,3 +1,5 @@
+//! Tests of manifests as hostile input.
+
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! A model of everything outside the machine: a ledger that can lose what was not synced, a broker whose
 //! answers get lost, a process that can die anywhere, and another one that may hold the lock.
 
-mod transfer;
+mod broker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::broker::Proof;
 use crate::ledger::LetterState;
 use crate::run::lanes::{GroupKey, Seq};
-use crate::run::machine::{Absent, Action, Machine, Now, Reply, Rules, SettleReply, Start, Stop, Write};
+use crate::run::machine::{Absent, Action, Machine, Now, Rules, Start, Stop, Write};
 use crate::run::recovery::{Orders, start_of};
 
 /// What the broker can say about a send without an answer.
@@ -431,118 +431,6 @@ impl World {
             return Err(format!("I4: letter {seq} is settled while the ledger says {state:?}"));
         }
         self.dlq.remove(&seq);
-        Ok(())
-    }
-
-    fn send(
-        &mut self,
-        config: &Config,
-        publish: &[Seq],
-        settle: &[Seq],
-        next: &mut Vec<World>,
-    ) -> Result<(), String> {
-        if !self.process.as_ref().unwrap().lock && !publish.is_empty() {
-            return Err("§8.2: sends without the lock".to_owned());
-        }
-        // What each publish may come to: (answer, arrives now, arrives late, costs a fault).
-        let resend = config.proofs == Proofs::Resend;
-        let unknown = Reply::Unknown { resend };
-        let publishes = [
-            (Some(Reply::Ack), true, false, 0),
-            (Some(Reply::Transient), false, false, 1),
-            (Some(Reply::Permanent), false, false, 1),
-            (Some(unknown), true, false, 1),
-            (Some(unknown), false, false, 1),
-            (Some(unknown), false, true, 1),
-        ];
-        let settles =
-            [(SettleReply::Settled, true, 0), (SettleReply::Stale, false, 1), (SettleReply::Failed, true, 1)];
-        let mut worlds = vec![(self.clone(), Vec::new(), Vec::new())];
-        for seq in settle {
-            let mut more = Vec::new();
-            for (world, answers, settled) in worlds {
-                for (reply, removed, cost) in settles {
-                    let mut world: World = world.clone();
-                    let mut settled: Vec<(Seq, SettleReply)> = settled.clone();
-                    if cost > world.faults {
-                        continue;
-                    }
-                    world.faults -= cost;
-                    if removed {
-                        world.remove_original(config, *seq)?;
-                    }
-                    settled.push((*seq, reply));
-                    more.push((world, Vec::clone(&answers), settled));
-                }
-            }
-            worlds = more;
-        }
-        for seq in publish {
-            let mut more = Vec::new();
-            for (world, answers, settled) in worlds {
-                for (reply, now, late, cost) in publishes {
-                    let mut world: World = world.clone();
-                    let mut answers: Vec<(Seq, Reply)> = answers.clone();
-                    if cost > world.faults {
-                        continue;
-                    }
-                    world.faults -= cost;
-                    if now {
-                        world.arrive(config, *seq)?;
-                    }
-                    if late {
-                        world.late.push(*seq);
-                    }
-                    answers.extend(reply.map(|reply| (*seq, reply)));
-                    more.push((world, answers, settled.clone()));
-                }
-            }
-            worlds = more;
-        }
-        for (mut world, answers, settled) in worlds {
-            if world.faults > 0 {
-                // The process dies before it hears any answer.
-                next.push(world.crash(config));
-            }
-            world.process.as_mut().unwrap().machine.sent(&answers, &settled);
-            next.push(world);
-        }
-        self.die_while_sending(config, publish, settle, next)
-    }
-
-    /// Killed in the middle: any part of the sends is there or on its way, any part of the settles done.
-    fn die_while_sending(
-        &self,
-        config: &Config,
-        publish: &[Seq],
-        settle: &[Seq],
-        next: &mut Vec<World>,
-    ) -> Result<(), String> {
-        if self.faults == 0 {
-            return Ok(());
-        }
-        let mut worlds = vec![self.crash(config)];
-        for seq in settle {
-            let mut more = worlds.clone();
-            for world in &mut worlds {
-                world.dlq.remove(seq);
-            }
-            more.append(&mut worlds);
-            worlds = more;
-        }
-        for seq in publish {
-            let mut more = worlds.clone();
-            for world in &worlds {
-                let mut late = world.clone();
-                late.late.push(*seq);
-                more.push(late);
-                let mut there = world.clone();
-                there.arrive(config, *seq)?;
-                more.push(there);
-            }
-            worlds = more;
-        }
-        next.append(&mut worlds);
         Ok(())
     }
 }

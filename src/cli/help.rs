@@ -19,10 +19,14 @@ const HELP: &str = "Help";
 
 /// The verbs that are built, in order. A test compares the list with the commands there are.
 pub(super) const VERBS: &[Entry] = &[
+    entry("Look", "inspect", "causes of dead letters, or --letters"),
+    entry("Look", "show", "one letter; what a redrive would do"),
+    entry("Look", "status", "depth, age, retention left, tiers, lag"),
     entry("Set up", "check", "a topology; no network"),
     entry("Set up", "plan", "what apply would change"),
     entry("Set up", "apply", "provision, then prove it"),
     entry("Serve", "relay", "carry due messages from tiers to the source"),
+    entry("Serve", "alert", "thresholds for monitors"),
     entry("Practise", "demo", "dead letters to play with"),
     entry("Practise", "dev", "play an application at the embedded broker"),
     entry(HELP, "explain", "explain CODE|exit-codes"),

@@ -2,6 +2,7 @@
 //! modules that decide; it decides nothing itself. A new verb is a file here, its lines in [`Verb`], in
 //! `dispatch` and in `help.rs`.
 
+mod alert;
 mod apply;
 mod brokers;
 mod check;
@@ -12,12 +13,17 @@ mod dev;
 mod error;
 mod explain;
 mod help;
+mod inspect;
 mod listen;
+mod memory;
 mod plan;
 mod provisioning;
 mod readers;
 mod relay;
+mod selecting;
+mod show;
 mod signals;
+mod status;
 mod topology_file;
 mod usage;
 mod who;
@@ -52,6 +58,14 @@ pub struct CommandLine {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Causes of dead letters, or the letters
+    Inspect(inspect::Args),
+    /// One letter, and what a redrive would do
+    Show(show::Args),
+    /// Depth, age, retention left, tiers, lag
+    Status(status::Args),
+    /// Thresholds for monitors
+    Alert(alert::Args),
     /// Validate a topology and say what it means; no network
     Check(check::Args),
     /// Show what apply would change
@@ -70,6 +84,10 @@ pub enum Verb {
 
 async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
     match verb {
+        Verb::Inspect(args) => inspect::run(ctx, args).await,
+        Verb::Show(args) => show::run(ctx, args).await,
+        Verb::Status(args) => status::run(ctx, args).await,
+        Verb::Alert(args) => alert::run(ctx, args).await,
         Verb::Check(args) => check::run(ctx, args).await,
         Verb::Plan(args) => plan::run(ctx, args).await,
         Verb::Apply(args) => apply::run(ctx, args).await,

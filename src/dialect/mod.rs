@@ -192,6 +192,11 @@ pub fn stays_behind(header: &Header, context: &FailureContext) -> Option<&'stati
     speaking(context).find(|dialect| dialect.owns(header)).map(|dialect| dialect.name())
 }
 
+/// The same for a broker property.
+pub fn property_stays_behind(property: &Header, context: &FailureContext) -> Option<&'static str> {
+    speaking(context).find(|dialect| dialect.owns_property(property)).map(|dialect| dialect.name())
+}
+
 /// The message as it goes back: bookkeeping off, envelope open. The caller adds redrive's own headers.
 ///
 /// # Errors
@@ -202,7 +207,7 @@ pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message,
     }
     let mut message = letter.message.clone();
     message.headers.retain(|header| stays_behind(header, context).is_none());
-    message.properties.retain(|property| !speaking(context).any(|dialect| dialect.owns_property(property)));
+    message.properties.retain(|property| property_stays_behind(property, context).is_none());
     let look = Look::new(letter);
     for dialect in speaking(context) {
         dialect.restore(&look, &mut message)?;

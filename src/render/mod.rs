@@ -5,16 +5,24 @@
 //! Printing never fails: a reader that has gone ends the output quietly (O05), any other trouble is kept and
 //! told at the end, and neither stops a move half-way.
 
+mod body;
+pub mod contrast;
 pub mod diagnostic;
 mod escape;
+pub mod inspect;
 mod json;
+pub mod letters;
 mod line;
 mod log;
+pub mod looking;
 pub mod plan;
 mod progress;
 pub mod relay;
+pub mod show;
+pub mod status;
 mod table;
 mod terminal;
+pub mod units;
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::sync::{Arc, Mutex};

@@ -3,6 +3,8 @@
 //! On a terminal whole columns are left out before any text is cut, and no row wraps; off a terminal
 //! nothing is left out or cut.
 
+use std::borrow::Cow;
+
 use comfy_table::{Cell as Laid, CellAlignment, ContentArrangement, Table as Layout, TableStyle};
 
 use super::Ui;
@@ -16,7 +18,7 @@ const GAP: usize = 2;
 /// How a column behaves.
 #[derive(Debug, Clone)]
 pub struct Column {
-    header: &'static str,
+    header: Cow<'static, str>,
     right: bool,
     drop: Option<u8>,
     cuts: bool,
@@ -25,12 +27,12 @@ pub struct Column {
 
 impl Column {
     /// A column that starts at its left.
-    pub fn left(header: &'static str) -> Self {
-        Self { header, right: false, drop: None, cuts: false, max: None }
+    pub fn left(header: impl Into<Cow<'static, str>>) -> Self {
+        Self { header: header.into(), right: false, drop: None, cuts: false, max: None }
     }
 
     /// A column of numbers.
-    pub fn right(header: &'static str) -> Self {
+    pub fn right(header: impl Into<Cow<'static, str>>) -> Self {
         Self { right: true, ..Self::left(header) }
     }
 
@@ -156,7 +158,8 @@ impl Table {
         };
         let mut rows: Vec<Vec<(String, Style)>> = Vec::with_capacity(self.rows.len() + 1);
         if self.header {
-            let names = self.columns.iter().map(|column| Cell::dim(column.header)).collect::<Vec<_>>();
+            let names =
+                self.columns.iter().map(|column| Cell::dim(column.header.clone())).collect::<Vec<_>>();
             rows.push(text(&names));
         }
         rows.extend(self.rows.iter().map(|row| text(row)));
@@ -167,7 +170,7 @@ impl Table {
     fn widths(&self) -> Vec<Option<usize>> {
         (0..self.columns.len())
             .map(|at| {
-                let header = if self.header { width(self.columns[at].header) } else { 0 };
+                let header = if self.header { width(&self.columns[at].header) } else { 0 };
                 let cells = self.rows.iter().filter_map(|row| row.get(at));
                 let widest = cells.map(|cell| width(&super::escape::escape(&cell.text))).max().unwrap_or(0);
                 (widest > 0 || header > 0).then_some(widest.max(header))
@@ -179,7 +182,7 @@ impl Table {
     fn fit(&self, widths: &mut [Option<usize>], limit: usize) {
         for (wide, column) in widths.iter_mut().zip(&self.columns) {
             if let (Some(wide), Some(max)) = (wide.as_mut(), column.max) {
-                *wide = (*wide).min(max.max(width(column.header)));
+                *wide = (*wide).min(max.max(width(&column.header)));
             }
         }
         while total(widths) > limit {

@@ -9,6 +9,7 @@ use super::lexer::{Token, tokens};
 use super::moment;
 use super::pattern::Pattern;
 use crate::clock::parse_duration;
+use crate::topology::nearest;
 
 /// Deepest nesting of parentheses and `not`.
 const DEEPEST: usize = 64;
@@ -289,11 +290,7 @@ fn field(word: &str, at: &Range<usize>) -> Result<Field, Fault> {
     if let Some(path) = word.strip_prefix("body.") {
         return pointer(path.to_owned(), at);
     }
-    let near = Field::WORDS
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| distance(name, word) <= 1 + name.len() / 4)
-        .min_by_key(|name| distance(name, word));
+    let near = nearest(word, Field::WORDS.iter().map(|(name, _)| *name));
     let expected = match (near, word) {
         (_, "header" | "property") => format!("`{word}.` and a name"),
         (Some(near), _) => format!("a field; did you mean `{near}`?"),
@@ -326,22 +323,4 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(scale)
-}
-
-/// Edits between two short words.
-fn distance(a: &str, b: &str) -> usize {
-    if b.len() > 40 {
-        return usize::MAX;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, right) in b.bytes().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(left != right)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }

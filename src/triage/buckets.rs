@@ -9,6 +9,7 @@ use super::look::Collect;
 use crate::clock::Time;
 use crate::dead_letter::DeadLetter;
 use crate::failure::Cause;
+use crate::failure::stack::own_frame;
 use crate::letter::LetterId;
 
 /// Most lines that are kept apart.
@@ -90,22 +91,13 @@ impl By {
             Self::Error => {
                 letter.error_class().or(last.and_then(|death| death.reason.as_deref())).map(str::to_owned)
             }
-            Self::Frame => last.and_then(|death| first_frame(death.stack.as_deref()?)),
+            Self::Frame => last.and_then(|death| Some(own_frame(death.stack.as_deref()?, &[])?.label)),
             Self::Message => letter.error_message().map(str::to_owned),
             Self::Origin => letter.context.origin.as_ref().and_then(super::contrast::origin_name),
             Self::Group => letter.group.value.clone(),
             Self::Header(name) => letter.raw.message.headers.first(name).map(super::contrast::value_words),
         }
     }
-}
-
-/// The frame under which the fingerprint files a stack.
-fn first_frame(stack: &str) -> Option<String> {
-    let at = stack.lines().rev().find_map(|line| {
-        let line = line.trim();
-        line.starts_with("at ").then(|| line[3..].to_owned())
-    });
-    at.or_else(|| stack.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
 }
 
 /// How much retention is left for the letters of a line.

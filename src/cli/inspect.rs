@@ -1,0 +1,193 @@
+//! `redrive inspect`: the causes of dead letters, or the letters themselves.
+
+use super::selecting::{Selecting, limit, one_cause};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome};
+use crate::broker::{Broker, Want};
+use crate::dead_letter::DeadLetter;
+use crate::render::contrast::print_contrast;
+use crate::render::inspect::Causes;
+use crate::render::letters::Letters;
+use crate::render::looking::Where;
+use crate::selection::{Limit, Selection, cause_prefix};
+use crate::topology::Channel;
+use crate::triage::{Buckets, By, Collect, Contrast, Looked, Oldest, about_cost, about_look, look, notes};
+
+/// Lines of causes that are shown unless a limit says otherwise.
+const CAUSES: usize = 20;
+/// Letters that are listed unless a limit says otherwise.
+const LETTERS: u64 = 50;
+
+/// Arguments of `inspect`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  redrive inspect orders\n  redrive inspect orders --letters --cause 91be4d \
+                        --limit 20\n  redrive inspect orders --where 'age > 2h and not header.tenant = test'\n\n\
+                        --where: fields cause id group letter error message reason consumer origin trace dialect\n  \
+                        age died attempts redriven size body header.NAME property.NAME body./POINTER;\n  \
+                        operators = != < <= > >= ~ !~ exists; and, or, not, ( )"
+)]
+pub struct Args {
+    /// Channel
+    #[arg(value_name = "CHANNEL")]
+    channel: String,
+    /// List letters, the oldest first, not causes
+    #[arg(long, conflicts_with_all = ["by", "diff"])]
+    letters: bool,
+    /// Put letters together by cause, error, frame, message, origin, group or header.NAME
+    #[arg(long, value_name = "WHAT")]
+    by: Option<String>,
+    /// What sets the letters of this cause apart from the others
+    #[arg(long, value_name = "CAUSE", conflicts_with_all = ["by", "cause"])]
+    diff: Option<String>,
+    #[command(flatten)]
+    selecting: Selecting,
+    /// Show at most N causes or letters, or all; filters apply first
+    #[arg(long, value_name = "N|all")]
+    limit: Option<String>,
+    /// Also letters that a run has moved and the broker cannot delete
+    #[arg(long)]
+    all: bool,
+    /// Cut nothing
+    #[arg(long)]
+    full: bool,
+}
+
+/// What a look needs beside its collector.
+struct Looking<'a> {
+    broker: Box<dyn Broker>,
+    chosen: Chosen<'a>,
+    channel: &'a Channel,
+    selection: Selection,
+    want: Want,
+    place: Where,
+}
+
+impl Looking<'_> {
+    async fn through<C: Collect>(&self, collector: C) -> Result<(C, Looked), CommandError> {
+        let (collector, looked) =
+            look(&*self.broker, self.channel, &self.selection, self.want, self.place.at, collector)
+                .await
+                .map_err(|error| CommandError::broker(self.chosen.name(), &error))?;
+        one_cause(self.selection.cause.as_deref(), &looked.causes)?;
+        Ok((collector, looked))
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2]: no such channel, or a selection that does not read. [1]: the broker.
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    let asked = limit(args.limit.as_deref())?;
+    let selection = args.selecting.selection(ctx, asked.unwrap_or(Limit::AtMost(LETTERS)))?;
+    let by = args.by.as_deref().map_or(Ok(By::Cause), By::parse);
+    let by = by.map_err(|problem| CommandError::usage(format!("--by: {problem}")))?;
+    let diff = args.diff.as_deref().map(cause_prefix).transpose();
+    let diff = diff.map_err(|problem| CommandError::usage(format!("--diff: {problem}")))?;
+    let loaded = ctx.topology()?;
+    let channel = loaded.channel(&args.channel)?;
+    let chosen = ctx.broker_for(&loaded, channel)?;
+    let broker = ctx.open(&loaded, chosen, false).await?;
+    announce_cost(ctx, &*broker, chosen, channel).await?;
+    let bodies = selection.needs_bodies() || diff.is_some() || DeadLetter::needs_bodies(channel);
+    let place = Where {
+        channel: channel.name.value.clone(),
+        broker: chosen.name().to_owned(),
+        protected: chosen.decl.protected,
+        at: ctx.clock.now(),
+    };
+    let want = Want { bodies, moved: args.all };
+    let looking = Looking { broker, chosen, channel, selection, want, place };
+    if let Some(cause) = diff {
+        contrast(ctx, &looking, cause).await
+    } else if args.letters {
+        letters(ctx, &looking, args.full).await
+    } else {
+        causes(ctx, &looking, by, asked, args.full).await
+    }
+}
+
+/// Says what a look will change before it does (rule 8).
+pub(super) async fn announce_cost(
+    ctx: &mut Context,
+    broker: &dyn Broker,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+) -> Result<(), CommandError> {
+    let cost = broker.cost_of_looking(channel).await;
+    if let Some(cost) = cost.map_err(|error| CommandError::broker(chosen.name(), &error))? {
+        ctx.ui.note(cost);
+    }
+    Ok(())
+}
+
+async fn causes(
+    ctx: &mut Context,
+    looking: &Looking<'_>,
+    by: By,
+    asked: Option<Limit>,
+    full: bool,
+) -> Outcome {
+    let now = looking.place.at;
+    let (buckets, looked) = looking.through(Buckets::new(by, now)).await?;
+    let shown = match asked {
+        Some(Limit::AtMost(most)) => usize::try_from(most).unwrap_or(usize::MAX),
+        Some(Limit::All) => usize::MAX,
+        None if ctx.ui.json() => usize::MAX,
+        None => CAUSES,
+    };
+    let lines = buckets.sorted();
+    let notes = notes(&buckets, &looked, lines.len().min(shown) as u64, now);
+    let next = match lines.first() {
+        Some(line) => ctx.command(&["show", &looking.place.channel, line.sample.as_str()]),
+        None if looked.seen > 0 => ctx.command(&["inspect", &looking.place.channel]),
+        None => ctx.command(&["status", &looking.place.channel]),
+    };
+    let screen = Causes {
+        place: &looking.place,
+        buckets: &buckets,
+        looked: &looked,
+        selection: &looking.selection,
+        shown,
+        full,
+        notes: &notes,
+        next: &next,
+    };
+    screen.print(&mut ctx.ui);
+    Ok(ExitCode::Done)
+}
+
+async fn letters(ctx: &mut Context, looking: &Looking<'_>, full: bool) -> Outcome {
+    let (oldest, looked) = looking.through(Oldest::new(looking.selection.limit)).await?;
+    let letters = oldest.into_sorted();
+    let mut notes = about_look(&looked);
+    notes.extend(about_cost(&looked));
+    let next = match letters.first() {
+        Some(letter) => ctx.command(&["show", &looking.place.channel, letter.id.as_str()]),
+        None => ctx.command(&["inspect", &looking.place.channel]),
+    };
+    let screen = Letters {
+        place: &looking.place,
+        looked: &looked,
+        selection: &looking.selection,
+        letters: &letters,
+        full,
+        notes: &notes,
+        next: &next,
+    };
+    screen.print(&mut ctx.ui);
+    Ok(ExitCode::Done)
+}
+
+async fn contrast(ctx: &mut Context, looking: &Looking<'_>, cause: String) -> Outcome {
+    let (contrast, looked) = looking.through(Contrast::new(cause.clone())).await?;
+    one_cause(Some(&cause), &contrast.causes)?;
+    let channel = looking.place.channel.as_str();
+    let Some(found) = contrast.causes.first() else {
+        let message = format!("no letter of cause {cause} in {}", looked.snapshot.queue);
+        return Err(CommandError::failed(message).next(ctx.command(&["inspect", channel])));
+    };
+    let next = ctx.command(&["inspect", channel, "--letters", "--cause", found]);
+    print_contrast(&mut ctx.ui, &looking.place, &looked, &contrast, &next);
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,175 @@
+//! `redrive status` and what it shares with `redrive alert`: channels as counted, without touching a message.
+
+use std::time::Duration;
+
+use super::{CommandError, Context, ExitCode, Outcome};
+use crate::render::Progress;
+use crate::render::looking::Where;
+use crate::render::status::Status;
+use crate::triage::alert;
+
+/// How often `--watch` counts on a terminal.
+const EVERY: Duration = Duration::from_secs(2);
+/// How often it does elsewhere.
+const EVERY_OFF_TERMINAL: Duration = Duration::from_secs(10);
+
+/// Arguments of `status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  redrive status orders --watch")]
+pub struct Args {
+    /// Channel; without one, all
+    #[arg(value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// Count again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2]: no such channel. [1]: the broker.
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    if args.watch {
+        return watch(ctx, args.channel.as_deref()).await;
+    }
+    let (channels, trouble) = counted(ctx, args.channel.as_deref()).await?;
+    let next = next(ctx, &channels);
+    if ctx.ui.json() {
+        let rows: Vec<_> = channels.iter().map(Status::json).collect();
+        ctx.ui.document(&serde_json::json!({
+            "schema": "redrive.status.v1",
+            "at": ctx.clock.now(),
+            "channels": rows,
+            "next": next,
+        }));
+    } else {
+        for (at, status) in channels.iter().enumerate() {
+            if at > 0 {
+                ctx.ui.blank();
+            }
+            for line in status.lines(ctx.ui.columns()) {
+                ctx.ui.say(line);
+            }
+            for note in status.notes() {
+                ctx.ui.note(note);
+            }
+        }
+        if trouble.is_none() {
+            ctx.ui.next(&next);
+        }
+    }
+    trouble.map_or(Ok(ExitCode::Done), Err)
+}
+
+/// Inspecting the channel that needs it most; plan, if a queue is missing.
+fn next(ctx: &Context, channels: &[Status]) -> Vec<String> {
+    let worst = channels.iter().max_by_key(|status| status.depths.dead_letter.count.number());
+    match worst {
+        Some(status) if status.depths.dead_letter.count.number() > 0 => {
+            ctx.command(&["inspect", &status.place.channel])
+        }
+        _ if channels.iter().any(|status| !status.depths.dead_letter.exists) => ctx.command(&["plan"]),
+        _ => Vec::new(),
+    }
+}
+
+/// Counts the channels. An error of one broker comes with what the others gave; if none gave anything it is
+/// the answer.
+///
+/// # Errors
+/// [2]: no such channel. [1]: the broker, if it is the only one.
+pub(super) async fn counted(
+    ctx: &mut Context,
+    channel: Option<&str>,
+) -> Result<(Vec<Status>, Option<CommandError>), CommandError> {
+    let loaded = ctx.topology()?;
+    let targets = ctx.targets(&loaded, channel)?;
+    let mut looks = super::memory::Memory::read();
+    let (mut counted, mut trouble) = (Vec::new(), None);
+    for target in &targets {
+        let broker = match ctx.open(&loaded, target.broker, false).await {
+            Ok(broker) => broker,
+            Err(error) => {
+                if targets.len() > 1 {
+                    error.print(&mut ctx.ui);
+                }
+                trouble = Some(error);
+                continue;
+            }
+        };
+        for channel in &target.channels {
+            let depths = match broker.depths(channel).await {
+                Ok(depths) => depths,
+                Err(error) => {
+                    trouble = Some(CommandError::broker(target.broker.name(), &error));
+                    continue;
+                }
+            };
+            let now = ctx.clock.now();
+            let dead = &depths.dead_letter;
+            let queue = format!("{} {}", target.broker.decl.url.value, dead.queue);
+            let growth = looks.growth(&queue, dead.count.number(), now);
+            if dead.exists {
+                looks.note(&queue, dead.count.number(), now);
+            }
+            counted.push(Status {
+                place: Where {
+                    channel: channel.name.value.clone(),
+                    broker: target.broker.name().to_owned(),
+                    protected: target.broker.decl.protected,
+                    at: now,
+                },
+                owner: channel.owner.as_ref().map(|owner| owner.value.clone()),
+                alert: alert(channel, dead, now),
+                depths,
+                growth,
+            });
+        }
+    }
+    looks.write();
+    match trouble {
+        Some(error) if counted.is_empty() => Err(error),
+        trouble => Ok((counted, trouble)),
+    }
+}
+
+async fn watch(ctx: &mut Context, channel: Option<&str>) -> Outcome {
+    let mut progress = Progress::new();
+    let animates = ctx.ui.animates() && !ctx.ui.json();
+    let every = if animates { EVERY } else { EVERY_OFF_TERMINAL };
+    let begun = ctx.clock.elapsed();
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
+    loop {
+        let (channels, trouble) = counted(ctx, channel).await?;
+        if let Some(error) = trouble {
+            progress.clear();
+            return Err(error);
+        }
+        if animates {
+            let lines: Vec<_> = channels.iter().flat_map(|status| status.lines(ctx.ui.columns())).collect();
+            let elapsed = ctx.clock.elapsed().saturating_sub(begun);
+            progress.show(&mut ctx.ui, elapsed, &lines);
+        } else if ctx.ui.json() {
+            let rows: Vec<_> = channels.iter().map(Status::json).collect();
+            let at = ctx.clock.now();
+            ctx.ui.document(&serde_json::json!({"schema": "redrive.status.v1", "at": at, "channels": rows}));
+            ctx.ui.flush();
+        } else {
+            for status in &channels {
+                for line in status.lines(ctx.ui.columns()) {
+                    ctx.ui.say(line);
+                }
+            }
+            ctx.ui.flush();
+        }
+        if ctx.ui.closed() {
+            return Ok(ExitCode::Done);
+        }
+        tokio::select! {
+            _ = &mut interrupted => return Ok(ExitCode::Interrupted),
+            () = ctx.clock.sleep(every) => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What `inspect --diff` prints.
+
+use serde_json::json;
+
+use super::looking::Where;
+use super::units::{count, number, second, share};
+use super::{Cell, Column, Line, Style, Table, Ui};
+use crate::triage::{Contrast, Looked};
+
+/// Prints what sets a cause apart.
+pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Contrast, next: &[String]) {
+    let differences = contrast.differences(20);
+    let cause = contrast.causes.first().map_or("", String::as_str);
+    let window = contrast.window;
+    let inside_window = contrast.outside_in_window();
+    if ui.json() {
+        ui.document(&json!({
+            "schema": "redrive.inspect-diff.v1",
+            "channel": place.channel,
+            "broker": place.broker,
+            "protected": place.protected,
+            "at": place.at,
+            "cause": cause,
+            "letters": contrast.inside,
+            "other_letters": contrast.outside,
+            "window": {"first": window.map(|w| w.0), "last": window.map(|w| w.1), "other_letters_about": inside_window},
+            "differences": differences,
+            "next": next,
+        }));
+        return;
+    }
+    ui.say(place.head(&looked.snapshot.queue));
+    ui.say(
+        Line::new()
+            .bold(format!("{} of cause {cause}", count(contrast.inside, "letter", "letters")))
+            .text(format!(", against {} of other causes", number(contrast.outside))),
+    );
+    if let Some((from, to)) = window {
+        let others =
+            inside_window.map(|n| format!("; about {} others died then", number(n))).unwrap_or_default();
+        ui.say(format!("died from {} to {}{others}", second(from), second(to)));
+    }
+    if !differences.is_empty() {
+        ui.blank();
+        let mut table = Table::new([
+            Column::right("THESE"),
+            Column::right("OTHERS"),
+            Column::left("FIELD").cuts(),
+            Column::left("VALUE").cuts(),
+        ]);
+        for difference in &differences {
+            let value =
+                difference.feature.value.clone().map_or(Cell::new("is there", Style::Dim), Cell::from);
+            table.row([
+                Cell::bold(share(difference.inside, contrast.inside)),
+                share(difference.outside, contrast.outside).into(),
+                difference.feature.field.clone().into(),
+                value,
+            ]);
+        }
+        ui.table(&table);
+        ui.blank();
+    } else {
+        let why = if contrast.outside == 0 {
+            "there are no other letters"
+        } else {
+            "no value is 10% more frequent on one side"
+        };
+        ui.say(format!("Nothing sets them apart: {why}."));
+    }
+    ui.next(next);
+}

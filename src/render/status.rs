@@ -1,0 +1,385 @@
+//! What `status` and `alert` print.
+
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use super::looking::Where;
+use super::units::{count, minute, number, short_minute};
+use super::{Cell, Column, Line, Style, Table, Ui};
+use crate::broker::{Count, Depth, Depths};
+use crate::clock::{Time, exact, rough};
+use crate::triage::{Alert, Growth, SOON};
+
+/// One channel as counted.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Where was looked.
+    pub place: Where,
+    /// Who is called.
+    pub owner: Option<String>,
+    /// As counted.
+    pub depths: Depths,
+    /// Since an earlier look.
+    pub growth: Option<Growth>,
+    /// What the thresholds say.
+    pub alert: Alert,
+}
+
+impl Status {
+    /// The lines of the screen.
+    pub fn lines(&self, columns: Option<usize>) -> Vec<Line> {
+        let protected = if self.place.protected { " (protected)" } else { "" };
+        let owner = self.owner.as_ref().map(|owner| format!(" · owner {owner}")).unwrap_or_default();
+        let head = Line::new()
+            .bold(self.place.channel.clone())
+            .text(format!(" · {}{protected}{owner} · ", self.place.broker))
+            .dim(minute(self.place.at));
+        let mut lines = vec![head];
+        lines.extend(self.table(columns.is_some()).lines(columns));
+        lines
+    }
+
+    fn table(&self, terminal: bool) -> Table {
+        let now = self.place.at;
+        let growth = self.growth.map(|growth| {
+            let hour = now.since(growth.since).as_secs().abs_diff(3_600) <= 300;
+            if hour {
+                "PAST 1H".to_owned()
+            } else {
+                format!("SINCE {}", short_minute(growth.since, now).to_uppercase())
+            }
+        });
+        let mut table = Table::new([
+            Column::right("WAITING"),
+            Column::left("OLDEST"),
+            Column::right(growth.unwrap_or_else(|| "CHANGE".to_owned())).drops(1),
+            Column::left("EXPIRES"),
+            Column::left("QUEUE").cuts(),
+        ]);
+        let mut row = |depth: &Depth, change: Option<i64>, words: String| {
+            let style = if depth.count.number() == 0 { Style::Dim } else { Style::Bold };
+            let oldest = depth.oldest.map_or("-".to_owned(), |at| rough(now.since(at)));
+            table.row([
+                Cell::new(counted(depth), style),
+                oldest.into(),
+                change.map_or(Cell::dim("-"), |change| signed(change).into()),
+                expires(depth.oldest_expires, now),
+                words.into(),
+            ]);
+        };
+        row(&self.depths.source, None, self.source());
+        let (empty, filled): (Vec<&Depth>, Vec<&Depth>) =
+            self.depths.tiers.iter().partition(|tier| tier.exists && tier.count.number() == 0);
+        if let Some(first) = empty.first() {
+            let names: Vec<&str> = empty.iter().map(|tier| tier.queue.as_str()).collect();
+            row(first, None, names.join(", "));
+        }
+        for tier in filled {
+            let due = tier.due.map(|due| format!(", {} due", number(due))).unwrap_or_default();
+            row(tier, None, format!("{}{due}{}", tier.queue, absent(tier)));
+        }
+        let dead = &self.depths.dead_letter;
+        let change = self.growth.map(|growth| growth.change);
+        let in_flight = match dead.in_flight {
+            Some(n @ 1..) => format!(", {} in flight", number(n)),
+            _ => String::new(),
+        };
+        row(dead, change, format!("{}{in_flight}{}{}", dead.queue, absent(dead), self.over()));
+        let _ = terminal;
+        table
+    }
+
+    fn source(&self) -> String {
+        let source = &self.depths.source;
+        let lags: Vec<String> = self
+            .depths
+            .readers
+            .iter()
+            .take(6)
+            .map(|reader| match reader.lag {
+                Some(lag) => format!("{} {}", reader.name, number(lag)),
+                None => reader.name.clone(),
+            })
+            .collect();
+        let more = self.depths.readers.len().saturating_sub(6);
+        let more = if more > 0 { format!(", {more} more") } else { String::new() };
+        let told = self.depths.readers.iter().any(|reader| reader.lag.is_some());
+        let word = if told { "lag: " } else { "read by " };
+        let readers =
+            if lags.is_empty() { String::new() } else { format!(", {word}{}{more}", lags.join(", ")) };
+        let in_flight = match source.in_flight {
+            Some(n @ 1..) => format!(", {} in flight", number(n)),
+            _ => String::new(),
+        };
+        format!("{}{in_flight}{readers}{}", source.queue, absent(source))
+    }
+
+    fn over(&self) -> String {
+        match self.alert.state {
+            State::Over => format!(", over its alert ({})", thresholds(&self.alert)),
+            _ => String::new(),
+        }
+    }
+
+    /// Remarks below the screen.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.depths.notes.clone();
+        let dead = &self.depths.dead_letter;
+        if let Some(at) = dead.oldest_expires.filter(|at| *at <= self.place.at.plus(SOON)) {
+            notes.push(match at <= self.place.at {
+                true => format!(
+                    "The oldest letter of {} is past retention already: it can go at any moment.",
+                    dead.queue
+                ),
+                false => format!("The oldest letter of {} expires at {}.", dead.queue, minute(at)),
+            });
+        }
+        if matches!(dead.count, Count::AtMost(_)) {
+            notes.push(
+                "At most: letters that were redriven before are still counted; inspect tells them apart."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// As data.
+    pub fn json(&self) -> Json {
+        let depths = &self.depths;
+        json!({
+            "channel": self.place.channel,
+            "broker": self.place.broker,
+            "protected": self.place.protected,
+            "owner": self.owner,
+            "source": depth_json(&depths.source, self.place.at),
+            "readers": depths.readers,
+            "tiers": depths.tiers.iter().map(|tier| depth_json(tier, self.place.at)).collect::<Vec<_>>(),
+            "dead_letter": depth_json(&depths.dead_letter, self.place.at),
+            "growth": self.growth,
+            "alert": self.alert,
+            "notes": self.notes(),
+        })
+    }
+}
+
+use crate::triage::AlertState as State;
+
+fn depth_json(depth: &Depth, now: Time) -> Json {
+    json!({
+        "queue": depth.queue,
+        "exists": depth.exists,
+        "waiting": depth.count.number(),
+        "counted": match depth.count {
+            Count::Exact(_) => "exact",
+            Count::About(_) => "about",
+            Count::AtMost(_) => "at_most",
+        },
+        "due": depth.due,
+        "in_flight": depth.in_flight,
+        "oldest": depth.oldest,
+        "oldest_age_s": depth.oldest.map(|at| now.since(at).as_secs()),
+        "oldest_expires": depth.oldest_expires,
+    })
+}
+
+fn counted(depth: &Depth) -> String {
+    match depth.count {
+        _ if !depth.exists => "-".to_owned(),
+        Count::Exact(n) => number(n),
+        Count::About(n) => format!("about {}", number(n)),
+        Count::AtMost(n) => format!("≤ {}", number(n)),
+    }
+}
+
+fn absent(depth: &Depth) -> &'static str {
+    if depth.exists { "" } else { ", not there" }
+}
+
+fn signed(change: i64) -> String {
+    match change {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", number(change.unsigned_abs())),
+        _ => format!("-{}", number(change.unsigned_abs())),
+    }
+}
+
+fn expires(at: Option<Time>, now: Time) -> Cell {
+    match at {
+        None => Cell::dim("-"),
+        Some(at) if at <= now => Cell::red("past"),
+        Some(at) if at <= now.plus(SOON) => Cell::bold(rough(at.since(now))),
+        Some(at) => rough(at.since(now)).into(),
+    }
+}
+
+/// `1 letter, 15m`.
+fn thresholds(alert: &Alert) -> String {
+    let depth = alert.depth.map(|n| count(n, "letter", "letters"));
+    let age = alert.age.map(exact);
+    [depth, age].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// How `alert` answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum AlertAs {
+    /// A table, or JSON by `-o`.
+    Text,
+    /// One line as Nagios and its heirs read it.
+    Nagios,
+    /// Prometheus text format.
+    Prometheus,
+}
+
+/// Prints what the thresholds say.
+pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, next: &[String]) {
+    match how {
+        AlertAs::Nagios => ui.say(nagios(channels)),
+        AlertAs::Prometheus => prometheus(channels).into_iter().for_each(|line| ui.say(line)),
+        AlertAs::Text if ui.json() => {
+            let rows: Vec<Json> = channels.iter().map(alert_json).collect();
+            ui.document(&json!({"schema": "redrive.alert.v1", "over": any_over(channels), "channels": rows, "next": next}));
+        }
+        AlertAs::Text => {
+            let mut table = Table::new([
+                Column::left("STATE"),
+                Column::right("WAITING"),
+                Column::left("OLDEST"),
+                Column::left("ALERT AT"),
+                Column::left("OWNER").drops(1),
+                Column::left("QUEUE"),
+            ]);
+            for status in channels {
+                let dead = &status.depths.dead_letter;
+                let state = match status.alert.state {
+                    State::Over => Cell::bold("over"),
+                    State::Ok => "ok".into(),
+                    State::None => Cell::dim("none"),
+                    State::Unknown => Cell::bold("unknown"),
+                };
+                let oldest = dead.oldest.map_or("-".to_owned(), |at| rough(status.place.at.since(at)));
+                let at = thresholds(&status.alert);
+                table.row([
+                    state,
+                    counted(dead).into(),
+                    oldest.into(),
+                    if at.is_empty() { Cell::dim("-") } else { at.into() },
+                    status.owner.clone().map_or(Cell::dim("-"), Cell::from),
+                    format!("{} on {}{}", dead.queue, status.place.broker, absent(dead)).into(),
+                ]);
+            }
+            ui.table(&table);
+            for status in channels.iter().filter(|status| status.alert.state == State::Unknown) {
+                let queue = &status.depths.dead_letter.queue;
+                ui.note(format!(
+                    "The age of the oldest letter of {queue} is not known without looking at letters."
+                ));
+            }
+            ui.next(next);
+        }
+    }
+}
+
+fn any_over(channels: &[Status]) -> bool {
+    channels.iter().any(|status| status.alert.state == State::Over)
+}
+
+fn alert_json(status: &Status) -> Json {
+    json!({
+        "channel": status.place.channel,
+        "broker": status.place.broker,
+        "owner": status.owner,
+        "dead_letter": depth_json(&status.depths.dead_letter, status.place.at),
+        "alert": status.alert,
+    })
+}
+
+/// `CRITICAL - orders.dlq 59 letters, oldest 4d 11h | orders=59;;1 …`.
+fn nagios(channels: &[Status]) -> String {
+    let unknown = channels.iter().any(|status| status.alert.state == State::Unknown);
+    let head = match (any_over(channels), unknown) {
+        (true, _) => "CRITICAL",
+        (false, true) => "UNKNOWN",
+        (false, false) => "OK",
+    };
+    let words = |status: &Status| {
+        let dead = &status.depths.dead_letter;
+        let oldest = dead
+            .oldest
+            .map(|at| format!(", oldest {}", rough(status.place.at.since(at))))
+            .unwrap_or_default();
+        format!("{} {}{oldest}", dead.queue, count(dead.count.number(), "letter", "letters"))
+    };
+    let shown: Vec<String> = match any_over(channels) {
+        true => channels.iter().filter(|status| status.alert.state == State::Over).map(words).collect(),
+        false => channels.iter().map(words).collect(),
+    };
+    let data: Vec<String> = channels
+        .iter()
+        .map(|status| {
+            let dead = &status.depths.dead_letter;
+            let name = label(&status.place.channel);
+            let limit = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+            let age = dead.oldest.map(|at| {
+                let critical = limit(status.alert.age.map(|age| age.as_secs()));
+                format!(" {name}_age={}s;;{critical}", status.place.at.since(at).as_secs())
+            });
+            format!(
+                "{name}={};;{}{}",
+                dead.count.number(),
+                limit(status.alert.depth),
+                age.unwrap_or_default()
+            )
+        })
+        .collect();
+    format!("{head} - {} | {}", shown.join("; "), data.join(" "))
+}
+
+/// A name in performance data: no quote, blank, `=` or `|`.
+fn label(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
+}
+
+fn prometheus(channels: &[Status]) -> Vec<String> {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let labels = |status: &Status| {
+        format!(
+            "{{channel=\"{}\",broker=\"{}\",queue=\"{}\"}}",
+            quoted(&status.place.channel),
+            quoted(&status.place.broker),
+            quoted(&status.depths.dead_letter.queue)
+        )
+    };
+    let mut lines = Vec::new();
+    let mut metric = |name: &str, help: &str, value: &dyn Fn(&Status) -> Option<String>| {
+        lines.push(format!("# HELP {name} {help}"));
+        lines.push(format!("# TYPE {name} gauge"));
+        for status in channels {
+            if let Some(value) = value(status) {
+                lines.push(format!("{name}{} {value}", labels(status)));
+            }
+        }
+    };
+    metric("redrive_dead_letters", "Letters in the dead-letter queue.", &|status| {
+        Some(status.depths.dead_letter.count.number().to_string())
+    });
+    metric(
+        "redrive_dead_letter_oldest_age_seconds",
+        "Age of the oldest letter, where it is known.",
+        &|status| {
+            let oldest = status.depths.dead_letter.oldest?;
+            Some(status.place.at.since(oldest).as_secs().to_string())
+        },
+    );
+    metric("redrive_dead_letter_oldest_expires_seconds", "Retention left of the oldest letter.", &|status| {
+        let at = status.depths.dead_letter.oldest_expires?;
+        Some(at.since(status.place.at).as_secs().to_string())
+    });
+    metric("redrive_dead_letter_alert", "1 if a threshold of dead_letter.alert is crossed.", &|status| {
+        match status.alert.state {
+            State::Over => Some("1".to_owned()),
+            State::Ok => Some("0".to_owned()),
+            State::None | State::Unknown => None,
+        }
+    });
+    lines
+}

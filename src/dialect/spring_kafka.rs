@@ -1,0 +1,346 @@
+//! Spring Kafka, 2.7 to 4.1: `DeadLetterPublishingRecoverer` (`kafka_dlt-*`) and non-blocking retry topics
+//! (`kafka_*` and `retry_topic-*`). Numbers are big-endian bytes, by name and never by their look (K02).
+//!
+//! - `original-*` sets: appended at each death by the recoverer, so the FIRST is the origin and the last the
+//!   copy that failed last (K01); in retry topics only the first is written.
+//! - exception sets: one, of the LAST failure, between two `original-*` sets; 2.7 appends them. In one
+//!   release line the cause's class has the name of the exception's class: two classes with one message
+//!   (K06).
+//! - `retry_topic-attempts` is the number of the NEXT try, in the dead-letter topic too; one unsigned byte in
+//!   old versions (K03). `retry_topic-backoff-timestamp` is the due time in a retry topic, the time of the
+//!   failure in the dead-letter topic.
+
+use super::spring::Exception;
+use super::{Dialect, Form, Look, Mark, Testimony, last_index, number_of, raw_of};
+use crate::clock::Time;
+use crate::failure::{Death, Origin, Prospect, Stage, Sureness};
+use crate::letter::{Header, Headers, Value};
+
+/// More hops than anybody has; older ones are left out of the history.
+const MOST_DEATHS: usize = 100;
+
+const GROUP: &str = "kafka_dlt-original-consumer-group";
+const DELIVERY_ATTEMPT: &str = "kafka_deliveryAttempt";
+const ATTEMPTS: &str = "retry_topic-attempts";
+const BACKOFF: &str = "retry_topic-backoff-timestamp";
+const RETRY_ORIGINAL: &str = "retry_topic-original-timestamp";
+
+/// Names of one header family.
+struct Family {
+    topic: &'static str,
+    partition: &'static str,
+    offset: &'static str,
+    timestamp: &'static str,
+    class: &'static str,
+    cause: &'static str,
+    message: &'static str,
+    stack: &'static str,
+    key_class: &'static str,
+    key_message: &'static str,
+    key_stack: &'static str,
+}
+
+macro_rules! family {
+    ($prefix:literal) => {
+        Family {
+            topic: concat!($prefix, "original-topic"),
+            partition: concat!($prefix, "original-partition"),
+            offset: concat!($prefix, "original-offset"),
+            timestamp: concat!($prefix, "original-timestamp"),
+            class: concat!($prefix, "exception-fqcn"),
+            cause: concat!($prefix, "exception-cause-fqcn"),
+            message: concat!($prefix, "exception-message"),
+            stack: concat!($prefix, "exception-stacktrace"),
+            key_class: concat!($prefix, "key-exception-fqcn"),
+            key_message: concat!($prefix, "key-exception-message"),
+            key_stack: concat!($prefix, "key-exception-stacktrace"),
+        }
+    };
+}
+
+static DLT: Family = family!("kafka_dlt-");
+static RETRY: Family = family!("kafka_");
+
+/// `DeadLetterPublishingRecoverer`.
+pub(super) struct SpringKafka;
+
+/// Non-blocking retry topics.
+pub(super) struct SpringRetryTopic;
+
+impl Dialect for SpringKafka {
+    fn name(&self) -> &'static str {
+        "spring-kafka"
+    }
+
+    fn about(&self) -> &'static str {
+        "Spring Kafka 2.7 to 4.1, DeadLetterPublishingRecoverer"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[
+            Mark::Prefix("kafka_dlt-original-"),
+            Mark::Prefix("kafka_dlt-exception-"),
+            Mark::Prefix("kafka_dlt-key-exception-"),
+            Mark::Header("kafka_deliveryAttempt"),
+            Mark::Prefix("springDeserializerException"),
+        ]
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        recognise(&DLT, letter).or_else(|| {
+            let name = letter.headers().iter().find(|h| h.name.starts_with("springDeserializerException"))?;
+            Some((Sureness::Likely, format!("header {}", name.name)))
+        })
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        read_common(&DLT, letter, says);
+        let attempt = letter.headers().last(DELIVERY_ATTEMPT);
+        says.attempts = says.number("attempts", DELIVERY_ATTEMPT, attempt, Form::Int32);
+    }
+
+    fn owns(&self, header: &Header) -> bool {
+        owns(&header.name)
+    }
+}
+
+impl Dialect for SpringRetryTopic {
+    fn name(&self) -> &'static str {
+        "spring-retry-topic"
+    }
+
+    fn about(&self) -> &'static str {
+        "Spring Kafka 2.7 to 4.1, non-blocking retry topics (@RetryableTopic) and their dead-letter topic"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[
+            Mark::Prefix("retry_topic-"),
+            Mark::Prefix("kafka_original-"),
+            Mark::Prefix("kafka_exception-"),
+            Mark::Prefix("kafka_key-exception-"),
+        ]
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        if letter.headers().has(ATTEMPTS) {
+            return Some((Sureness::Sure, format!("header {ATTEMPTS}")));
+        }
+        recognise(&RETRY, letter)
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        read_common(&RETRY, letter, says);
+        says.newest_at = last_index(letter.headers(), |name| name == ATTEMPTS).or(says.newest_at);
+        let next = letter.headers().last(ATTEMPTS).and_then(|value| next_attempt(value, says));
+        says.attempts = next.map(|next| next - 1);
+        times(letter, says);
+    }
+
+    fn owns(&self, header: &Header) -> bool {
+        owns(&header.name)
+    }
+}
+
+fn recognise(family: &Family, letter: &Look<'_>) -> Option<(Sureness, String)> {
+    let headers = letter.headers();
+    let marks = [family.topic, family.class, family.key_class, family.message, family.offset];
+    let found = marks.into_iter().find(|name| headers.has(name))?;
+    Some((Sureness::Sure, format!("header {found}")))
+}
+
+/// Both families are taken off: a record may carry headers of both, and `kafka_dlt-original-consumer-group`
+/// is written by retry topics too. Other `kafka_*` headers (`kafka_replyTopic`) are the producer's.
+fn owns(name: &str) -> bool {
+    const PREFIXES: [&str; 8] = [
+        "kafka_dlt-",
+        "kafka_original-",
+        "kafka_exception-",
+        "kafka_key-exception-",
+        "retry_topic-",
+        "springDeserializerException",
+        "kafka_listenerException",
+        "kafka_deliveryAttempt",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn read_common(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
+    let headers = letter.headers();
+    says.newest_at = last_index(headers, |name| name == family.offset || name == family.stack || name == family.class);
+    places(family, headers, says);
+    says.origin = says.deaths.first().and_then(|death| death.place.clone());
+    let group = says.text("consumer", GROUP, headers.last(GROUP));
+    let last = says.last_death();
+    last.consumer = group;
+    error(family, headers, says);
+    key_failure(family, letter, says);
+}
+
+/// One death for each set of `original-*`: the copy that failed there.
+fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
+    let topics: Vec<&Value> = headers.all(family.topic).collect();
+    let partitions: Vec<&Value> = headers.all(family.partition).collect();
+    let offsets: Vec<&Value> = headers.all(family.offset).collect();
+    let timestamps: Vec<&Value> = headers.all(family.timestamp).collect();
+    let sets = topics.len().max(offsets.len()).max(partitions.len());
+    if sets > MOST_DEATHS {
+        says.doubt("deaths", format!("{sets} deaths are noted; the oldest and the latest are shown"));
+    }
+    for set in 0..sets {
+        if sets > MOST_DEATHS && set != 0 && set + MOST_DEATHS <= sets {
+            continue;
+        }
+        let place = Origin {
+            topic: says.text("origin.topic", family.topic, topics.get(set).copied()),
+            partition: says.number(
+                "origin.partition",
+                family.partition,
+                partitions.get(set).copied(),
+                Form::Int32,
+            ),
+            offset: says.number("origin.offset", family.offset, offsets.get(set).copied(), Form::Int64),
+            timestamp: says.millis(
+                "origin.timestamp",
+                family.timestamp,
+                timestamps.get(set).copied(),
+                Form::Int64,
+            ),
+            ..Origin::default()
+        };
+        says.deaths.push(Death { place: Some(place), count: 1, ..Death::default() });
+    }
+}
+
+/// The exception set of the last failure. More than one set: 2.7, one a hop.
+fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
+    let classes: Vec<&Value> = headers.all(family.class).collect();
+    let messages = headers.all(family.message).count().max(headers.all(family.stack).count());
+    // K06: two classes and one message are the exception and its cause under one name.
+    let (class, cause) = match classes.as_slice() {
+        [] => (None, None),
+        all if all.len() == 2 * messages.max(1) && !headers.has(family.cause) => {
+            (all.get(all.len() - 2).copied(), all.last().copied())
+        }
+        all => (all.last().copied(), headers.last(family.cause)),
+    };
+    let class = says.text("error", family.class, class);
+    let cause = says.text("error", family.cause, cause);
+    let message = says.text("message", family.message, headers.last(family.message));
+    let stack = says.text("stack", family.stack, headers.last(family.stack));
+    let exception = Exception {
+        class: class.as_deref(),
+        cause: cause.as_deref(),
+        message: message.as_deref(),
+        stack: stack.as_deref(),
+    };
+    let stage = class.as_deref().or(cause.as_deref()).map(|class| {
+        if class.ends_with("DeserializationException") { Stage::Value } else { Stage::Handler }
+    });
+    let last = says.last_death();
+    exception.fill(last);
+    last.stage = stage;
+}
+
+/// A key that could not be read is reported as that, not dropped (K06, K09).
+fn key_failure(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
+    let headers = letter.headers();
+    let class = says.text("key", family.key_class, headers.last(family.key_class));
+    let message = says.text("key", family.key_message, headers.last(family.key_message));
+    let stack = says.text("key", family.key_stack, headers.last(family.key_stack));
+    if class.is_some() || message.is_some() {
+        let last = says.last_death();
+        if last.error_class.is_none() && last.message.is_none() {
+            let exception = Exception {
+                class: class.as_deref(),
+                cause: None,
+                message: message.as_deref(),
+                stack: stack.as_deref(),
+            };
+            exception.fill(last);
+            last.stage = Some(Stage::Key);
+        } else {
+            let class = class.as_deref().unwrap_or("an error");
+            says.doubt("key", format!("the key could not be read either: {class}"));
+        }
+    }
+    // K09: the bytes survive only inside a Java-serialised object, which is never read as one.
+    let key_lost = headers.has("springDeserializerExceptionKey") || class.is_some();
+    if key_lost && letter.message.key.is_none() {
+        says.key_unavailable = true;
+        says.doubt("key", "it could not be read, and was not kept");
+        says.prospect(Prospect::Refused {
+            why: "its key was lost when it was buried: it would come to another partition".to_owned(),
+            way_round: "send the event again from its producer".to_owned(),
+        });
+    }
+    if headers.has("springDeserializerExceptionValue") && letter.body_len.is_none() {
+        says.value_unavailable = true;
+        says.doubt("value", "it could not be read, and was not kept");
+        says.prospect(Prospect::Refused {
+            why: "its value was lost when it was buried: it would be a tombstone".to_owned(),
+            way_round: "send the event again from its producer".to_owned(),
+        });
+    }
+}
+
+/// The number of the next try: four bytes, or one unsigned byte in old versions; 1 to 32767 (K03).
+fn next_attempt(value: &Value, says: &mut Testimony) -> Option<u32> {
+    let number = match value.bytes() {
+        Some(bytes) if bytes.len() == 1 => Some(i64::from(bytes[0])),
+        _ => number_of(value, Form::Int32),
+    };
+    let next = number.and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=32_767).contains(n));
+    if next.is_none() {
+        says.doubt("attempts", format!("{ATTEMPTS} is no number of a try: {}", raw_of(value)));
+    }
+    next
+}
+
+/// The tries of this life and when each was due. Only in the dead-letter topic is the last of these times
+/// that of the failure: there it lies before the record's own time, in a retry topic behind it.
+fn times(letter: &Look<'_>, says: &mut Testimony) {
+    let mut due: Vec<Option<Time>> = Vec::new();
+    for value in letter.headers().all(BACKOFF) {
+        if due.len() == MOST_DEATHS {
+            due.remove(1);
+        }
+        due.push(number_of(value, Form::BigInteger).filter(|ms| *ms >= 0).map(Time::from_millis));
+    }
+    if let Some(value) = letter.headers().last(BACKOFF)
+        && due.last() == Some(&None)
+    {
+        says.doubt("failed_at", format!("{BACKOFF} is no time: {}", raw_of(value)));
+    }
+    let origin = says.deaths.first().and_then(|death| death.place.as_ref()?.timestamp);
+    if origin.is_none()
+        && let Some(first) = letter.headers().first(RETRY_ORIGINAL)
+        && let Some(at) = number_of(first, Form::BigInteger).filter(|ms| *ms >= 0)
+        && let Some(origin) = &mut says.origin
+    {
+        origin.timestamp = Some(Time::from_millis(at));
+    }
+    // One record names one place, but there was a death for each set of the retry headers.
+    let last = says.deaths.pop().unwrap_or_default();
+    let first_place = last.place.clone();
+    says.deaths.clear();
+    let tries = due.len().max(1);
+    for index in 0..tries {
+        let mut death = if index + 1 == tries { last.clone() } else { Death { count: 1, ..Death::default() } };
+        death.place = if index == 0 { first_place.clone() } else { None };
+        death.tried_at = index.checked_sub(1).and_then(|before| due.get(before).copied().flatten());
+        death.consumer = last.consumer.clone();
+        says.deaths.push(death);
+    }
+    let at = due.last().copied().flatten();
+    let in_retry_topic = match (letter.facts.written_at, at) {
+        (Some((written, _)), Some(at)) => at > written,
+        _ => true,
+    };
+    let waits = in_retry_topic || letter.facts.queue.contains("-retry");
+    let last = says.last_death();
+    // A record that could not be read was never tried by the listener: nothing failed at a time.
+    if !waits && last.stage != Some(Stage::Value) {
+        last.at = at;
+    }
+}

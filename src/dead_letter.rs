@@ -101,7 +101,7 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// Reads a letter of `channel`.
     pub fn of(raw: RawLetter, channel: &Channel) -> Self {
-        let context = dialect::read(&raw);
+        let context = dialect::read_declared(&raw, channel.failure.as_ref());
         let cause = fingerprint(&context);
         let json = OnceLock::new();
         let event_id = event_id(&raw, &context, &channel.event_id.value, &json);

@@ -29,9 +29,12 @@ impl Dialect for Arroyo {
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
         let digits = |name| {
-            headers.last_text(name).is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+            headers
+                .last_text(name)
+                .is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         };
-        (digits(PARTITION) && digits(OFFSET)).then(|| (Sureness::Likely, format!("headers {PARTITION}, {OFFSET}")))
+        (digits(PARTITION) && digits(OFFSET))
+            .then(|| (Sureness::Likely, format!("headers {PARTITION}, {OFFSET}")))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
@@ -45,7 +48,12 @@ impl Dialect for Arroyo {
                 continue;
             }
             let place = Origin {
-                partition: says.number("origin.partition", PARTITION, partitions.get(lap).copied(), Form::Integer),
+                partition: says.number(
+                    "origin.partition",
+                    PARTITION,
+                    partitions.get(lap).copied(),
+                    Form::Integer,
+                ),
                 offset: says.number("origin.offset", OFFSET, offsets.get(lap).copied(), Form::Integer),
                 ..Origin::default()
             };

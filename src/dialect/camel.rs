@@ -32,7 +32,8 @@ impl Dialect for Camel {
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
-        let found = [CAUGHT, ENDPOINT, ROUTE, REDELIVERIES].into_iter().find(|name| letter.headers().has(name))?;
+        let found =
+            [CAUGHT, ENDPOINT, ROUTE, REDELIVERIES].into_iter().find(|name| letter.headers().has(name))?;
         Some((Sureness::Likely, format!("header {found}")))
     }
 
@@ -45,25 +46,38 @@ impl Dialect for Camel {
             timestamp: says.millis("origin.timestamp", TIMESTAMP, headers.first(TIMESTAMP), Form::Int64),
             ..Origin::default()
         };
-        let redeliveries: Option<u32> = says.number("attempts", REDELIVERIES, headers.last(REDELIVERIES), Form::Int32);
+        let redeliveries: Option<u32> =
+            says.number("attempts", REDELIVERIES, headers.last(REDELIVERIES), Form::Int32);
         says.attempts = redeliveries.map(|n| n.saturating_add(1));
         // The exception is written as its text: `class: message`.
         let caught = says.text("error", CAUGHT, headers.last(CAUGHT));
         let (class, message) = match caught.as_deref().and_then(|text| text.split_once(": ")) {
-            Some((class, message)) if !class.contains(' ') => (Some(class.to_owned()), Some(message.to_owned())),
+            Some((class, message)) if !class.contains(' ') => {
+                (Some(class.to_owned()), Some(message.to_owned()))
+            }
             _ => (None, caught),
         };
         let place = (!origin.is_empty()).then(|| origin.clone());
         says.deaths.push(Death { error_class: class, message, place, count: 1, ..Death::default() });
         says.origin = (!origin.is_empty()).then_some(origin);
-        says.doubt("headers", "Camel carries headers in a map without case: of several of one name only the last is left");
+        says.doubt(
+            "headers",
+            "Camel carries headers in a map without case: of several of one name only the last is left",
+        );
     }
 
     fn owns(&self, header: &Header) -> bool {
         let name = header.name.as_str();
-        ["CamelFailure", "CamelException", "CamelRedeliver", "CamelErrorHandler", "CamelToEndpoint", "CamelMessageTimestamp"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        [
+            "CamelFailure",
+            "CamelException",
+            "CamelRedeliver",
+            "CamelErrorHandler",
+            "CamelToEndpoint",
+            "CamelMessageTimestamp",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
             || name.starts_with("kafka.") && name[6..].bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
     }
 }

@@ -22,12 +22,7 @@ impl Dialect for CloudEvents {
     }
 
     fn marks(&self) -> &'static [Mark] {
-        &[
-            Mark::Prefix("ce_"),
-            Mark::Prefix("ce-"),
-            Mark::Prefix("cloudEvents"),
-            Mark::Field("specversion"),
-        ]
+        &[Mark::Prefix("ce_"), Mark::Prefix("ce-"), Mark::Prefix("cloudEvents"), Mark::Field("specversion")]
     }
 
     fn layer(&self) -> Layer {
@@ -52,7 +47,8 @@ impl Dialect for CloudEvents {
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         if let Some(prefix) = prefix(letter) {
-            let value = |name: &str| letter.headers().first_text(&format!("{prefix}{name}")).map(str::to_owned);
+            let value =
+                |name: &str| letter.headers().first_text(&format!("{prefix}{name}")).map(str::to_owned);
             says.event_id = value("id");
             says.group = value("partitionkey");
             says.trace = value("traceparent").as_deref().and_then(super::trace::of_traceparent);

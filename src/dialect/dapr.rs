@@ -22,7 +22,8 @@ impl Dialect for Dapr {
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
-        let envelope = letter.has_field("pubsubname") && letter.has_field("topic") && letter.has_field("specversion");
+        let envelope =
+            letter.has_field("pubsubname") && letter.has_field("topic") && letter.has_field("specversion");
         envelope.then(|| (Sureness::Likely, "body fields pubsubname, topic, specversion".to_owned()))
     }
 

@@ -31,7 +31,8 @@ impl Dialect for Debezium {
         let headers = letter.headers();
         if letter.facts.place.is_some() && headers.last_text(ID).is_some_and(|text| is_uuid(unquoted(text))) {
             let more = ["eventType", "aggregateType", "aggregateId", "__debezium.newkey"];
-            let sure = if more.iter().any(|name| headers.has(name)) { Sureness::Likely } else { Sureness::Maybe };
+            let sure =
+                if more.iter().any(|name| headers.has(name)) { Sureness::Likely } else { Sureness::Maybe };
             return Some((sure, "header id, a UUID".to_owned()));
         }
         let row = row(letter)?;

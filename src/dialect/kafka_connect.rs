@@ -6,6 +6,7 @@
 //! that stamps anew it is not. There is no group, no count, no time of the failure.
 
 use super::{Dialect, Form, Look, Mark, Testimony, last_index};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Stage, Sureness, stack};
 use crate::letter::{Header, TimeSource, Value};
 
@@ -61,7 +62,7 @@ impl Dialect for KafkaConnect {
                 ..Origin::default()
             };
             let trace = says.text("stack", STACK, of(&stacks));
-            let root = trace.as_deref().and_then(stack::root);
+            let root = trace.as_deref().and_then(|text| stack::root_in(Language::Java, text));
             let class = says.text("error", CLASS, of(&classes));
             let message = says.text("message", MESSAGE, of(&messages));
             let stage = says.text("stage", STAGE, of(&stages));

@@ -5,6 +5,7 @@
 //! repartition topic the origin is the internal topic, and the user's own record is named nowhere.
 
 use super::{Dialect, Form, Look, Mark, Testimony, last_index};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness, stack};
 use crate::letter::{Header, TimeSource};
 
@@ -68,7 +69,7 @@ impl Dialect for KafkaStreams {
         };
         let message = says.text("message", MESSAGE, headers.last(MESSAGE)).or(early);
         let trace = says.text("stack", STACK, headers.last(STACK));
-        let root = trace.as_deref().and_then(stack::root);
+        let root = trace.as_deref().and_then(|text| stack::root_in(Language::Java, text));
         let inner = root.filter(|root| root.class != class.as_deref()).and_then(|root| root.message);
         let death = Death {
             place: (!last_place.is_empty()).then_some(last_place),
@@ -95,10 +96,16 @@ fn prospects(letter: &Look<'_>, origin: &Origin, says: &mut Testimony) {
         // K14: it may also have had none; nobody can tell.
         says.doubt("headers", "the record's own headers are not in the letter: it had none, or the first release of this writer dropped them");
     }
-    let internal = origin.topic.as_deref().filter(|topic| topic.ends_with("-repartition") || topic.ends_with("-changelog"));
+    let internal = origin
+        .topic
+        .as_deref()
+        .filter(|topic| topic.ends_with("-repartition") || topic.ends_with("-changelog"));
     if let Some(topic) = internal {
         says.key_unavailable = true;
-        says.doubt("origin", "an internal topic of the application: the user's own record and key are named nowhere");
+        says.doubt(
+            "origin",
+            "an internal topic of the application: the user's own record and key are named nowhere",
+        );
         says.prospect(Prospect::Refused {
             why: format!("it died behind {topic}, an internal topic: as it is it would enter in the middle of the application"),
             way_round: "send the source record again, to the topic that the application reads".to_owned(),

@@ -42,7 +42,8 @@ impl Dialect for Karafka {
         if known < 2 {
             return None;
         }
-        let sure = if headers.has(GROUP) || headers.has(ATTEMPTS) { Sureness::Sure } else { Sureness::Likely };
+        let sure =
+            if headers.has(GROUP) || headers.has(ATTEMPTS) { Sureness::Sure } else { Sureness::Likely };
         Some((sure, "headers source_*".to_owned()))
     }
 

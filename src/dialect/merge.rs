@@ -33,7 +33,7 @@ impl Spoken {
 }
 
 /// See the file's head.
-pub(super) fn merge(_letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContext {
+pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContext {
     let mut context = FailureContext::default();
     let overruled: Vec<(&str, &str)> =
         spoken.iter().flat_map(|word| word.says.overrules.iter().copied()).collect();
@@ -61,6 +61,9 @@ pub(super) fn merge(_letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureConte
     origin(&mut context, &mut kept);
     attempts(&mut context, &kept);
     rest(&mut context, &mut kept);
+    if context.trace.is_none() {
+        context.trace = super::trace::of(letter);
+    }
     history(&mut context, kept);
     context.prospects.sort_by_key(badness);
     context.prospects.dedup();

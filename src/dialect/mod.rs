@@ -6,14 +6,24 @@
 
 mod amqp10;
 mod amqp_json;
+mod arroyo;
 mod brighter;
 mod bunnybus;
+mod camel;
 mod celery;
+mod cloudevents;
+mod dapr;
+mod debezium;
+mod declared;
 mod dramatiq;
 mod easynetq;
 mod eventbridge;
 mod faststream;
 mod gate;
+mod kafka_connect;
+mod kafka_streams;
+mod kafkaflow;
+mod karafka;
 mod kicks;
 mod lambda;
 mod laravel;
@@ -21,22 +31,32 @@ mod large_payload;
 mod look;
 mod masstransit;
 mod merge;
+mod moleculer;
 mod native;
 mod node_ts;
 mod nservicebus;
 mod rabbitmq;
 mod rascal;
 mod rebus;
+mod redpanda_connect;
+mod share_group;
 mod shoryuken;
 mod shovel;
+mod smallrye;
 mod sns;
 mod splice;
+mod spring;
 mod spring_amqp;
+mod spring_kafka;
+mod spring_stream;
 mod sqs;
 mod symfony;
 mod symfony_php;
 mod testimony;
 mod thrown;
+mod trace;
+mod uforwarder;
+mod watermill;
 mod when;
 mod wolverine;
 mod x_death;
@@ -48,6 +68,7 @@ pub use testimony::{Buried, Form, Testimony, last_index, number_of, raw_of, text
 
 use crate::failure::{FailureContext, Prospect, Sureness};
 use crate::letter::{Header, Message, RawLetter};
+use crate::topology::FailureConvention;
 
 /// Something by which letters of a dialect are known, or that it reads. A dialect is asked about a letter
 /// only if one of its marks is there.
@@ -170,12 +191,42 @@ pub static DIALECTS: &[&dyn Dialect] = &[
     &large_payload::LargePayload,
     &shovel::Shovel,
     &amqp10::Amqp10,
+    // Kafka
+    &spring_kafka::SpringKafka,
+    &spring_kafka::SpringRetryTopic,
+    &spring_stream::SpringStream,
+    &kafka_connect::KafkaConnect,
+    &kafka_streams::KafkaStreams,
+    &share_group::ShareGroup,
+    &smallrye::SmallRye,
+    &smallrye::SmallRyeRetry,
+    &camel::Camel,
+    &karafka::Karafka,
+    &kafkaflow::KafkaFlow,
+    &watermill::Watermill,
+    &moleculer::Moleculer,
+    &arroyo::Arroyo,
+    &dapr::Dapr,
+    &redpanda_connect::RedpandaConnect,
+    &uforwarder::UForwarder,
+    // Envelopes
+    &debezium::Debezium,
+    &cloudevents::CloudEvents,
 ];
 
 /// Reads a letter with every dialect that recognises it.
 pub fn read(letter: &RawLetter) -> FailureContext {
-    let look = Look::new(letter);
+    read_declared(letter, None)
+}
+
+/// Reads a letter of a channel that declares how its failures are written down (`failure:`).
+pub fn read_declared(letter: &RawLetter, convention: Option<&FailureConvention>) -> FailureContext {
+    let renamed = convention.and_then(|convention| declared::renamed(letter, convention));
+    let look = Look::new(renamed.as_ref().unwrap_or(letter));
     let mut spoken = Vec::new();
+    if let Some((why, says)) = convention.and_then(|convention| declared::read(&look, convention)) {
+        spoken.push(merge::Spoken { dialect: &declared::Declared, sureness: Sureness::Sure, why, says });
+    }
     for index in gate::to_ask(&look) {
         let dialect = DIALECTS[index];
         if let Some((sureness, why)) = dialect.recognise(&look) {
@@ -184,11 +235,24 @@ pub fn read(letter: &RawLetter) -> FailureContext {
             spoken.push(merge::Spoken { dialect, sureness, why, says });
         }
     }
-    merge::merge(&look, spoken)
+    let mut context = merge::merge(&look, spoken);
+    if let Some(convention) = convention {
+        context.declared_to_stay = convention.strip.iter().map(|name| name.value.clone()).collect();
+        for (theirs, known) in &convention.names {
+            let header = Header { name: known.value.clone(), value: crate::letter::Value::Null };
+            if stays_behind(&header, &context).is_some() {
+                context.declared_to_stay.push(theirs.value.clone());
+            }
+        }
+    }
+    context
 }
 
 /// Does this header stay behind when the letter is sent back, and whose is it?
 pub fn stays_behind(header: &Header, context: &FailureContext) -> Option<&'static str> {
+    if context.declared_to_stay.contains(&header.name) {
+        return Some(declared::NAME);
+    }
     speaking(context).find(|dialect| dialect.owns(header)).map(|dialect| dialect.name())
 }
 

@@ -7,7 +7,7 @@ use base64::Engine;
 
 use super::{Dialect, Form, Look, Mark, Testimony};
 use crate::clock::Time;
-use crate::failure::{Death, Origin, Prospect, Sureness, stack};
+use crate::failure::{Death, Origin, Sureness, stack};
 use crate::letter::Header;
 
 const CHANNEL: &str = "x-original-channel";
@@ -91,10 +91,6 @@ impl Dialect for Moleculer {
         says.origin = (!origin.is_empty()).then_some(origin);
         if !on_log {
             says.doubt("headers", "Moleculer keeps the body alone: all headers of the message are lost");
-            says.prospect(Prospect::OneTry {
-                why: "its own headers and properties are lost; a handler that needs them will refuse it".to_owned(),
-            });
-            says.prospects.pop();
         }
     }
 

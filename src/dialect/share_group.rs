@@ -63,7 +63,10 @@ impl Dialect for ShareGroup {
         let topic = origin.topic.clone().unwrap_or_default();
         let by_id = is_topic_id(&topic);
         if by_id {
-            says.doubt("origin.topic", format!("{topic} is a topic's id, not its name: the broker could not resolve it"));
+            says.doubt(
+                "origin.topic",
+                format!("{topic} is a topic's id, not its name: the broker could not resolve it"),
+            );
         }
         let own_headers = headers.iter().any(|header| !header.name.starts_with(PREFIX));
         if !own_headers {
@@ -98,6 +101,9 @@ fn is_topic_id(topic: &str) -> bool {
         && topic.bytes().any(|b| b.is_ascii_digit())
         && topic.bytes().any(|b| b.is_ascii_lowercase());
     let uuid = topic.len() == 36
-        && topic.bytes().enumerate().all(|(at, b)| if matches!(at, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() });
+        && topic
+            .bytes()
+            .enumerate()
+            .all(|(at, b)| if matches!(at, 8 | 13 | 18 | 23) { b == b'-' } else { b.is_ascii_hexdigit() });
     base64 || uuid
 }

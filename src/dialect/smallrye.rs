@@ -116,7 +116,12 @@ impl Dialect for SmallRyeRetry {
             ),
             None => {}
         }
-        let at = says.millis("origin.timestamp", ORIGINAL_TIMESTAMP, headers.first(ORIGINAL_TIMESTAMP), Form::Integer);
+        let at = says.millis(
+            "origin.timestamp",
+            ORIGINAL_TIMESTAMP,
+            headers.first(ORIGINAL_TIMESTAMP),
+            Form::Integer,
+        );
         if let Some(origin) = &mut says.origin {
             origin.timestamp = at;
         }
@@ -188,7 +193,12 @@ fn sets(family: &Family, headers: &Headers, says: &mut Testimony) -> usize {
         let value = |name: &str| set.iter().find(|(seen, _)| *seen == name).map(|(_, value)| *value);
         let place = Origin {
             topic: says.text("origin.topic", family.topic, value(family.topic)),
-            partition: says.number("origin.partition", family.partition, value(family.partition), Form::Integer),
+            partition: says.number(
+                "origin.partition",
+                family.partition,
+                value(family.partition),
+                Form::Integer,
+            ),
             offset: says.number("origin.offset", family.offset, value(family.offset), Form::Integer),
             ..Origin::default()
         };
@@ -199,14 +209,20 @@ fn sets(family: &Family, headers: &Headers, says: &mut Testimony) -> usize {
         let message = reason.filter(|reason| Some(reason) != class.as_ref());
         // No cause recorded means that there was none. Where reading the record failed, the cause is in the
         // reason's text instead.
-        let root = if cause.is_none() && !deserialization && value(family.cause).is_none() { class.clone() } else { None };
-        let key = headers.has("deserialization-failure-key-data") && !headers.has("deserialization-failure-value-data");
+        let root = if cause.is_none() && !deserialization && value(family.cause).is_none() {
+            class.clone()
+        } else {
+            None
+        };
+        let key = headers.has("deserialization-failure-key-data")
+            && !headers.has("deserialization-failure-value-data");
+        let root_message = says.text("cause", family.cause, value(family.cause));
         says.deaths.push(Death {
             place: (!place.is_empty()).then_some(place),
             root_class: root,
             error_class: class,
             message,
-            root_message: says.text("cause", family.cause, value(family.cause)),
+            root_message,
             stage: match (deserialization, key) {
                 (true, true) => Some(Stage::Key),
                 (true, false) => Some(Stage::Value),

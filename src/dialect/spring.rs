@@ -1,6 +1,7 @@
 //! What Spring's writers of dead letters share: their wrapper exceptions and how the application's own error
 //! is found behind them. Measured with Spring Kafka 2.7 to 4.1 and Spring Cloud Stream 4.3 and 5.0.
 
+use crate::failure::stack::Language;
 use crate::failure::{Death, stack};
 
 /// Exceptions that Spring puts around the application's own.
@@ -41,12 +42,13 @@ impl Exception<'_> {
     /// only the stack trace tells (K07).
     pub(super) fn fill(&self, death: &mut Death) {
         death.stack = self.stack.map(str::to_owned);
-        if let Some(link) = self.stack.and_then(|text| stack::behind(text, is_wrapper))
+        let links = self.stack.map(|text| stack::chain_in(Language::Java, text)).unwrap_or_default();
+        if let Some(link) = stack::behind_in(&links, is_wrapper)
             && let Some(class) = link.class
         {
             death.error_class = Some(class.to_owned());
             death.message = link.message.map(|message| own_message(class, message).to_owned());
-            let root = self.stack.and_then(stack::root);
+            let root = links.last();
             death.root_class = root.and_then(|root| root.class).map(str::to_owned);
             death.root_message = root
                 .filter(|root| root.class != link.class || root.message != link.message)
@@ -134,7 +136,8 @@ mod tests {
             ..Exception::default()
         });
         assert_eq!(found, (Some("a.b.Own".into()), Some("cannot bill 1".into())));
-        let found = read(Exception { class: wrapper, message: Some("listener failed"), ..Exception::default() });
+        let found =
+            read(Exception { class: wrapper, message: Some("listener failed"), ..Exception::default() });
         assert_eq!(found, (None, None));
         let found = read(Exception { class: Some("a.B"), message: Some("x; y"), ..Exception::default() });
         assert_eq!(found, (Some("a.B".into()), Some("x; y".into())));

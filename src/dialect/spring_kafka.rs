@@ -167,7 +167,8 @@ fn owns(name: &str) -> bool {
 
 fn read_common(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
     let headers = letter.headers();
-    says.newest_at = last_index(headers, |name| name == family.offset || name == family.stack || name == family.class);
+    says.newest_at =
+        last_index(headers, |name| name == family.offset || name == family.stack || name == family.class);
     places(family, headers, says);
     says.origin = says.deaths.first().and_then(|death| death.place.clone());
     let group = says.text("consumer", GROUP, headers.last(GROUP));
@@ -234,9 +235,10 @@ fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
         message: message.as_deref(),
         stack: stack.as_deref(),
     };
-    let stage = class.as_deref().or(cause.as_deref()).map(|class| {
-        if class.ends_with("DeserializationException") { Stage::Value } else { Stage::Handler }
-    });
+    let stage = class
+        .as_deref()
+        .or(cause.as_deref())
+        .map(|class| if class.ends_with("DeserializationException") { Stage::Value } else { Stage::Handler });
     let last = says.last_death();
     exception.fill(last);
     last.stage = stage;
@@ -326,7 +328,8 @@ fn times(letter: &Look<'_>, says: &mut Testimony) {
     says.deaths.clear();
     let tries = due.len().max(1);
     for index in 0..tries {
-        let mut death = if index + 1 == tries { last.clone() } else { Death { count: 1, ..Death::default() } };
+        let mut death =
+            if index + 1 == tries { last.clone() } else { Death { count: 1, ..Death::default() } };
         death.place = if index == 0 { first_place.clone() } else { None };
         death.tried_at = index.checked_sub(1).and_then(|before| due.get(before).copied().flatten());
         death.consumer = last.consumer.clone();

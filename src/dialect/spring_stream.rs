@@ -71,7 +71,8 @@ impl Dialect for SpringStream {
     }
 
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
-        let Some((headers, payload)) = letter.body().and_then(embedded).filter(|(headers, _)| headers.has(TOPIC))
+        let Some((headers, payload)) =
+            letter.body().and_then(embedded).filter(|(headers, _)| headers.has(TOPIC))
         else {
             return Ok(());
         };
@@ -109,7 +110,13 @@ fn sets(headers: &Headers, narrow: Form, wide: Form, says: &mut Testimony) {
         }
         // Sets are whole and appended; if some are missing, only the last is known to be of the last.
         let of = |values: &[&'_ Value]| -> Option<Value> {
-            let at = if values.len() == sets { set } else if set + 1 == sets { values.len().checked_sub(1)? } else { return None };
+            let at = if values.len() == sets {
+                set
+            } else if set + 1 == sets {
+                values.len().checked_sub(1)?
+            } else {
+                return None;
+            };
             values.get(at).map(|value| (*value).clone())
         };
         let place = Origin {

@@ -6,7 +6,8 @@ use super::Look;
 /// The first trace id that a letter carries, the widest standard first.
 pub(super) fn of(letter: &Look<'_>) -> Option<String> {
     let headers = || letter.headers().iter().chain(letter.properties());
-    let named = |name: &str| headers().find(|h| h.name.eq_ignore_ascii_case(name)).and_then(|h| h.value.text());
+    let named =
+        |name: &str| headers().find(|h| h.name.eq_ignore_ascii_case(name)).and_then(|h| h.value.text());
     if !headers().any(|header| may_be(&header.name)) {
         return None;
     }

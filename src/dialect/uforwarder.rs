@@ -59,7 +59,10 @@ impl Dialect for UForwarder {
         if metadata.key.is_none() {
             says.doubt("key", "the original was null or empty: the writer does not tell which");
         }
-        says.doubt("attempts", format!("retried {} times by its own count, which may leave out the last", metadata.retries));
+        says.doubt(
+            "attempts",
+            format!("retried {} times by its own count, which may leave out the last", metadata.retries),
+        );
         says.deaths.push(Death { place: Some(origin.clone()), count: 1, ..Death::default() });
         says.origin = Some(origin);
     }
@@ -143,7 +146,13 @@ mod tests {
         let found = parse(key).unwrap();
         assert_eq!((found.topic, found.partition, found.offset), (Some("orders"), 2, 42));
         assert_eq!(found.key, Some(&b"C-17"[..]));
-        for no in [&b"C-17"[..], b"order-5001", b"\x08\x03", b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x", &key[..7]] {
+        for no in [
+            &b"C-17"[..],
+            b"order-5001",
+            b"\x08\x03",
+            b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x",
+            &key[..7],
+        ] {
             assert!(parse(no).is_none(), "{no:?}");
         }
     }

@@ -197,6 +197,9 @@ pub struct FailureContext {
     pub key_unavailable: bool,
     /// The value was lost: sending it would write a tombstone (K09, K15).
     pub value_unavailable: bool,
+    /// Headers that stay behind because the topology says so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub declared_to_stay: Vec<String>,
 }
 
 impl FailureContext {

@@ -86,8 +86,13 @@ pub fn language(text: &str) -> Option<Language> {
 
 /// The innermost cause: what really went wrong, behind all wrappers.
 pub fn root(text: &str) -> Option<Link<'_>> {
+    root_in(language(text)?, text)
+}
+
+/// The same where the writer's language is known, so that an error without any frame is read too.
+pub fn root_in(language: Language, text: &str) -> Option<Link<'_>> {
     let text = bounded(text);
-    match language(text)? {
+    match language {
         Language::Java => java::root(text),
         Language::Python => python::links(text).into_iter().next_back(),
         Language::DotNet => dotnet::links(text).into_iter().next_back(),
@@ -97,13 +102,17 @@ pub fn root(text: &str) -> Option<Link<'_>> {
 
 /// All errors of the chain, the outermost first: what the framework caught, down to what really went wrong.
 pub fn chain(text: &str) -> Vec<Link<'_>> {
+    language(text).map(|language| chain_in(language, text)).unwrap_or_default()
+}
+
+/// The same where the writer's language is known.
+pub fn chain_in(language: Language, text: &str) -> Vec<Link<'_>> {
     let text = bounded(text);
-    let mut links = match language(text) {
-        Some(Language::Java) => java::links(text),
-        Some(Language::Python) => python::links(text),
-        Some(Language::DotNet) => dotnet::links(text),
-        Some(other) => scripts::links(other, text),
-        None => Vec::new(),
+    let mut links = match language {
+        Language::Java => java::links(text),
+        Language::Python => python::links(text),
+        Language::DotNet => dotnet::links(text),
+        other => scripts::links(other, text),
     };
     if links.len() > MOST_LINKS {
         let inner = links.split_off(links.len() - MOST_LINKS / 2);
@@ -115,8 +124,12 @@ pub fn chain(text: &str) -> Vec<Link<'_>> {
 
 /// What the application threw: the first error of the chain whose class is not one of a framework's own
 /// wrappers. If every one is, the innermost.
-pub fn behind<'a>(text: &'a str, is_wrapper: impl Fn(&str) -> bool) -> Option<Link<'a>> {
-    let links = chain(text);
+pub fn behind(text: &str, is_wrapper: impl Fn(&str) -> bool) -> Option<Link<'_>> {
+    behind_in(&chain(text), is_wrapper)
+}
+
+/// The same of a chain.
+pub fn behind_in<'a>(links: &[Link<'a>], is_wrapper: impl Fn(&str) -> bool) -> Option<Link<'a>> {
     // From the inside outwards: the message of a wrapper may quote an older trace, wrappers included.
     let last_wrapper = links.iter().rposition(|link| link.class.is_some_and(&is_wrapper));
     match last_wrapper {

@@ -223,6 +223,11 @@ fn failure(mut fields: Fields) -> FailureConvention {
             _ => TimeForm::Rfc3339,
         },
         strip: fields.texts("strip"),
+        names: match fields.take("names") {
+            Some(Checked::TextMap(names)) => names,
+            _ => Vec::new(),
+        },
+        own_code: fields.texts("own_code"),
     }
 }
 

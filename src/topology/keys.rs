@@ -292,6 +292,18 @@ static FAILURE: &[Key] = &[
         "how `at` is written: RFC 3339, or milliseconds or seconds since 1970",
     ),
     key("strip", Kind::Texts, "none", "headers of this convention that stay behind in a redrive"),
+    key(
+        "names",
+        Kind::TextMap,
+        "none",
+        "a known writer's headers under names of your own: `acme-topic: kafka_dlt-original-topic`",
+    ),
+    key(
+        "own_code",
+        Kind::Texts,
+        "none",
+        "beginnings of your own packages, for the first own frame of a stack",
+    ),
 ];
 
 static KAFKA: &[Key] = &[

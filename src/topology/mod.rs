@@ -308,6 +308,10 @@ pub struct FailureConvention {
     pub at_as: TimeForm,
     /// Headers that stay behind in a redrive.
     pub strip: Vec<At<String>>,
+    /// Headers of a known writer under other names: `(theirs, the writer's)`.
+    pub names: Vec<(At<String>, At<String>)>,
+    /// Beginnings of the application's own packages, for the first own frame of a stack trace.
+    pub own_code: Vec<At<String>>,
 }
 
 /// Defaults of runs.

@@ -63,6 +63,11 @@ pub trait Kind: Sync {
     /// `broker` is the declaration that the channels go to.
     fn check(&self, topology: &Topology, broker: &BrokerDecl, channels: &[&Channel]) -> Vec<Diagnostic>;
 
+    /// Names that `options:` may hold; everything else is an error at its line.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Where a declared broker is, for people: servers, virtual host, region, file. Never a secret.
     fn place(&self, broker: &BrokerDecl) -> String {
         let url = crate::redact::url(&broker.url.value);

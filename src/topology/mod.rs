@@ -17,8 +17,10 @@ mod meaning;
 mod nearest;
 mod outside;
 mod read;
+mod reference;
 mod rules;
 mod scalars;
+mod schema;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,9 @@ pub use load::{Loaded, load, load_file};
 pub use meaning::{Fact, Grave, Meaning, Try, Wait, meaning, notes, served_by};
 pub use nearest::nearest;
 pub use outside::Outside;
+pub use reference::reference;
 pub use rules::{check, check_on};
+pub use schema::schema;
 pub use secrets::Secret;
 
 /// A value and where it stands in the file: bytes of the source text.

@@ -5,5 +5,6 @@ mod architecture;
 mod cli;
 mod contract;
 mod dialects;
+mod topology;
 
 mod sqlite;

@@ -70,6 +70,10 @@ impl Kind for KafkaKind {
         found
     }
 
+    fn options(&self) -> &'static [&'static str] {
+        OPTIONS
+    }
+
     fn place(&self, broker: &BrokerDecl) -> String {
         broker.url.trim_start_matches("kafka://").split(',').collect::<Vec<_>>().join(", ")
     }

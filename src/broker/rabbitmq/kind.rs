@@ -93,6 +93,10 @@ impl Kind for RabbitKind {
         found
     }
 
+    fn options(&self) -> &'static [&'static str] {
+        OPTIONS
+    }
+
     fn place(&self, broker: &BrokerDecl) -> String {
         match Address::parse(&broker.url.value) {
             Ok(address) => format!("{}, virtual host {}", address.shown(), shown_vhost(&address.vhost)),

@@ -90,6 +90,10 @@ impl Kind for SqsKind {
         found
     }
 
+    fn options(&self) -> &'static [&'static str] {
+        OPTIONS
+    }
+
     fn place(&self, broker: &BrokerDecl) -> String {
         let region = broker.url.trim_start_matches("sqs://");
         match &broker.account {

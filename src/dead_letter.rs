@@ -104,11 +104,15 @@ impl DeadLetter {
         let context = dialect::read_declared(&raw, channel.failure.as_ref());
         let cause = fingerprint(&context);
         let json = OnceLock::new();
-        let event_id = event_id(&raw, &context, &channel.event_id.value, &json);
-        let group = group(&raw, &context, &channel.group.value, &json);
+        // Inside an envelope are the producer's headers and body, and what an earlier redrive wrote.
+        let inner = dialect::original(&raw, &context).map(|message| RawLetter { message, ..raw.clone() });
+        let inner_json = OnceLock::new();
+        let (own, own_json) = inner.as_ref().map_or((&raw, &json), |inner| (inner, &inner_json));
+        let event_id = event_id(own, &context, &channel.event_id.value, own_json);
+        let group = group(own, &context, &channel.group.value, own_json);
         let died_at = died_at(&raw, &context);
         let (mut redriven, mut sent) = (0, None);
-        for header in &raw.message.headers {
+        for header in &own.message.headers {
             match header.name.as_str() {
                 stamp::COUNT => {
                     let count = header.value.integer_or_digits().and_then(|n| u32::try_from(n).ok());

@@ -6,7 +6,8 @@ use serde_json::{Map, Value as Json};
 use super::when;
 use crate::letter::{Headers, Value};
 
-/// The basic properties that may travel: not `user_id`, which must be the sender's own, and not `expiration`.
+/// The basic properties that may travel: not `user_id`, which must be the sender's own, nor `expiration`, nor
+/// `cluster_id`, which nothing uses.
 const NAMES: &[&str] = &[
     "content_type",
     "content_encoding",
@@ -18,7 +19,6 @@ const NAMES: &[&str] = &[
     "timestamp",
     "type",
     "app_id",
-    "cluster_id",
 ];
 /// Values nested deeper than this are left out. (JSON itself is read to 128.)
 const DEEPEST: usize = 32;

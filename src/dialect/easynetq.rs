@@ -73,6 +73,10 @@ impl Dialect for EasyNetQ {
         false
     }
 
+    fn unwraps(&self) -> bool {
+        true
+    }
+
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
         message.body = Some(body(letter.field("Message").ok_or_else(lost)?)?.into());
         let Some(Json::Object(inner)) = letter.json().map(|body| &body["BasicProperties"]) else {

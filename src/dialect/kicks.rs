@@ -74,6 +74,10 @@ impl Dialect for Kicks {
         header.name == INFO
     }
 
+    fn unwraps(&self) -> bool {
+        true
+    }
+
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
         let entries = entries(letter);
         let Some(newest) = entries.first() else { return Ok(()) };

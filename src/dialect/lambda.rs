@@ -106,6 +106,10 @@ impl Dialect for LambdaDestination {
         false
     }
 
+    fn unwraps(&self) -> bool {
+        true
+    }
+
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
         message.body = Some(payload(letter).ok_or_else(no_payload)?.to_vec().into());
         Ok(())

@@ -148,6 +148,12 @@ pub trait Dialect: Sync {
         false
     }
 
+    /// Do its letters hold the message inside an envelope? Then identity is looked for in what
+    /// [`Dialect::restore`] takes out.
+    fn unwraps(&self) -> bool {
+        false
+    }
+
     /// Takes the original message out of an envelope, or mends what must be mended, after the bookkeeping
     /// is gone. `Err` names why the letter must not be sent.
     ///
@@ -277,6 +283,15 @@ pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message,
         dialect.restore(&look, &mut message)?;
     }
     Ok(message)
+}
+
+/// The message inside an envelope, if a dialect that spoke unwraps one: there the producer's headers are, and
+/// those of an earlier redrive. `None`: the letter is no envelope, or cannot be opened.
+pub fn original(letter: &RawLetter, context: &FailureContext) -> Option<Message> {
+    let dialect = speaking(context).find(|dialect| dialect.unwraps())?;
+    let mut message = letter.message.clone();
+    dialect.restore(&Look::new(letter), &mut message).ok()?;
+    Some(message)
 }
 
 /// The native dialect always has a say over its own headers, the others if they recognised the letter.

@@ -76,7 +76,7 @@ impl Dialect for RabbitMq {
     }
 
     fn owns_property(&self, property: &Header) -> bool {
-        matches!(property.name.as_str(), "user_id" | "expiration")
+        matches!(property.name.as_str(), "user_id" | "expiration" | "cluster_id")
     }
 }
 

@@ -9,9 +9,11 @@ use crate::failure::{Death, Origin, Sureness};
 use crate::letter::Header;
 
 const SOURCE: &str = "DeadLetterQueueSourceArn";
-/// Set by SQS on every message: a sender cannot.
+/// Set by SQS on every message, or made anew by every sender: a copy has its own.
 const OWN: &[&str] = &[
     SOURCE,
+    "MessageId",
+    "MessageDeduplicationId",
     "SenderId",
     "SentTimestamp",
     "ApproximateReceiveCount",

@@ -59,7 +59,7 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
     Deed {
         stays,
         target: target.to_owned(),
-        start: start(letter, channel),
+        start: start(letter, channel, target),
         adds: vec![stamp::RUN.to_owned(), format!("{} {count}", stamp::COUNT), stamp::FROM.to_owned()],
         travel,
         stay: had.saturating_sub(travel),
@@ -76,8 +76,14 @@ pub fn times(count: u32) -> String {
     }
 }
 
-fn start(letter: &DeadLetter, channel: &Channel) -> String {
-    let worst = letter.context.prospects.iter().find(|prospect| !matches!(prospect, Prospect::Afresh));
+fn start(letter: &DeadLetter, channel: &Channel, target: &str) -> String {
+    // A letter that must go to the very queue that it would go to is nothing special.
+    let is_usual = |prospect: &&Prospect| match prospect {
+        Prospect::Afresh => true,
+        Prospect::ToQueue { queue, .. } => queue == target,
+        _ => false,
+    };
+    let worst = letter.context.prospects.iter().find(|prospect| !is_usual(prospect));
     match worst {
         Some(Prospect::OneTry { why }) => format!("one try only: {why}"),
         Some(Prospect::Refused { why, .. }) => why.clone(),

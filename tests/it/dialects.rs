@@ -1,6 +1,8 @@
 //! Every letter under `tests/fixtures/letters` is read, and every field of its `expected` checked.
 
+mod amqp_cases;
 mod capture;
+mod sent_back;
 
 use std::path::Path;
 

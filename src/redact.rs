@@ -129,6 +129,8 @@ pub fn url_passwords(text: &str) -> Vec<std::ops::Range<usize>> {
             })
             .map_or(text.len(), |offset| start + offset);
         let end = end_of_address(text, start, end);
+        // What was looked at is not looked at again: the time stays linear for any text.
+        at = end;
         let address = &text[start..end];
         let Some(sign) = address.rfind('@') else { continue };
         let userinfo = &address[..sign];
@@ -137,7 +139,6 @@ pub fn url_passwords(text: &str) -> Vec<std::ops::Range<usize>> {
         if !password.is_empty() && !is_reference(password) {
             found.push(start + colon + 1..start + sign);
         }
-        at = start + sign;
     }
     found
 }
@@ -157,10 +158,22 @@ fn is_reference(text: &str) -> bool {
     text.starts_with("${") && text.find('}') == Some(text.len() - 1)
 }
 
+/// May the part behind the colon be a port and a path, not a password: `https://host:8443/a@b`?
+pub fn looks_like_port(password: &str) -> bool {
+    password
+        .split_once('/')
+        .is_some_and(|(port, _)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// Values after a secret-looking name: `password=x`, `secret_key: x`, `Bearer x`.
 fn assigned(text: &str) -> Vec<std::ops::Range<usize>> {
-    let mut found = Vec::new();
+    let mut found: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut done = 0;
     for (sign, _) in text.match_indices(['=', ':']) {
+        // A sign inside a value is part of it; so the time stays linear.
+        if sign < done {
+            continue;
+        }
         let before = text[..sign].trim_end_matches([' ', '"', '\'']);
         let name_start = before
             .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')))
@@ -170,6 +183,7 @@ fn assigned(text: &str) -> Vec<std::ops::Range<usize>> {
             continue;
         }
         if let Some(range) = value_after(text, sign + 1) {
+            done = range.end;
             found.push(range);
         }
     }
@@ -183,11 +197,18 @@ fn assigned(text: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// The value that begins at `from`: a quoted text, else up to a blank, a comma, a semicolon or a bracket.
+/// The value that begins at `from`: a quoted text, else up to a blank, a comma, a semicolon or a bracket; in
+/// YAML also the lines below that belong to it.
 fn value_after(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
     let rest = &text[from..];
     let start = from + (rest.len() - rest.trim_start_matches([' ', '\t']).len());
     let rest = &text[start..];
+    // A block of YAML: `|`, `>-`, and nothing else on the line. Only its first letters are looked at.
+    let mark = rest.len() - rest.trim_start_matches(['|', '>', '-', '+']).len();
+    let ends = |at: usize| matches!(rest.as_bytes().get(at), None | Some(b'\n' | b'\r'));
+    if ends(0) || mark <= 3 && ends(mark) && rest.starts_with(['|', '>']) {
+        return lines_below(text, start + mark, mark == 0);
+    }
     let (start, end) = match rest.chars().next() {
         Some(quote @ ('"' | '\'')) => {
             let inner = start + 1;
@@ -201,11 +222,38 @@ fn value_after(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
         }
     };
     let value = &text[start..end];
-    let nothing = value.is_empty()
-        || value.starts_with("${")
-        || value.starts_with(MASK)
-        || matches!(value, "{" | "[" | "}" | "|" | ">");
+    // A map or list of YAML is no value.
+    let opens = value.starts_with(['{', '[']) && text[..start].ends_with(": ");
+    let nothing =
+        value.is_empty() || value.starts_with("${") || value.starts_with(MASK) || opens || value == "}";
     (!nothing).then_some(start..end)
+}
+
+/// The lines below a key that stand further in: the text of a block, or (`plain`) one line that is no map or
+/// list.
+fn lines_below(text: &str, from: usize, plain: bool) -> Option<std::ops::Range<usize>> {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let key_line = text[..from].rfind('\n').map_or(0, |at| at + 1);
+    let key_indent = indent(&text[key_line..from]);
+    let mut lines = text[from..].split_inclusive('\n');
+    let start = from + lines.next().map_or(0, str::len);
+    let mut end = start;
+    for line in lines {
+        let words = line.trim();
+        let inside = words.is_empty() || indent(line) > key_indent;
+        let other = plain
+            && (words.contains(": ")
+                || words.ends_with(':')
+                || words.starts_with(['-', '#', '{', '[', '$', '"']));
+        if !inside || other {
+            break;
+        }
+        end += line.len();
+        if plain {
+            break;
+        }
+    }
+    (end > start).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -277,6 +325,37 @@ mod tests {
         {
             assert_eq!(text(kept), kept);
         }
+    }
+
+    #[test]
+    fn secrets_of_several_lines_are_found_and_maps_are_not() {
+        let hidden = |text: &str| in_place(text, &[]);
+        for yaml in [
+            format!("a:\n  password: |\n    {CANARY}\n    {CANARY}\n  b: 1\n"),
+            format!("a:\n  password: >-\n    {CANARY}\nb: 1\n"),
+            format!("a:\n  password:\n    {CANARY}\n  b: 1\n"),
+        ] {
+            let shown = hidden(&yaml);
+            assert!(!shown.contains("Canary") && shown.contains("b: 1"), "{shown}");
+        }
+        for kept in ["tokens: {source: tokens}", "tokens:\n  source: x\n", "password:\n  \"${P}\"\n"] {
+            assert_eq!(hidden(kept), kept);
+        }
+    }
+
+    #[test]
+    fn a_port_and_a_path_are_no_password_to_complain_about() {
+        assert!(looks_like_port("8443/a") && !looks_like_port("8443") && !looks_like_port("p4/x"));
+    }
+
+    #[test]
+    fn long_texts_take_linear_time() {
+        let started = std::time::Instant::now();
+        for piece in ["a://", "password=", "a:", "password: \"", "Bearer ", "a://x:y@", "${", "password:\n  "]
+        {
+            let _ = in_place(&piece.repeat((1 << 20) / piece.len()), &[]);
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     #[test]

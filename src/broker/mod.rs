@@ -13,7 +13,7 @@ mod options;
 pub mod rabbitmq;
 mod serving;
 pub mod sqlite;
-mod sqs;
+pub mod sqs;
 
 use std::time::Duration;
 

@@ -183,4 +183,12 @@ pub(super) static PAGES: &[Page] = &[
         right: "url: \"sqs://eu-west-1\"\naccount: \"012345678901\"",
         within: Within::Broker,
     },
+    Page {
+        code: "RD0223",
+        title: "messages have no key here",
+        why: "A key is what Kafka, SQS FIFO and the embedded broker order by. RabbitMQ has none: with group: key no letter would have a group, and no order would be kept.",
+        wrong: "group: key",
+        right: "group: {header: customer}",
+        within: Within::Channel(RABBIT),
+    },
 ];

@@ -135,4 +135,6 @@ codes! {
     FEW_RECEIVES = "RD0221";
     /// Not an account.
     ACCOUNT = "RD0222";
+    /// `group: key` where messages have no key.
+    NO_KEY = "RD0223";
 }

@@ -72,7 +72,11 @@ pub fn load(file: &str, bytes: &[u8], outside: &Outside<'_>) -> Loaded {
         }
     };
     let mut secrets = redact::url_passwords(text);
-    let mut problems: Vec<Diagnostic> = secrets.iter().map(|range| password_in_url(text, range)).collect();
+    let mut problems: Vec<Diagnostic> = secrets
+        .iter()
+        .filter(|range| !redact::looks_like_port(&text[Range::clone(range)]))
+        .map(|range| password_in_url(text, range))
+        .collect();
     let (tree, form) = yaml::tree(text);
     if tree.is_none() && form.is_empty() {
         problems.push(

@@ -10,7 +10,7 @@ use super::super::{
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
-use crate::topology::{At, BrokerDecl, Channel, ServedBy, Setting, Topology, codes, nearest};
+use crate::topology::{At, BrokerDecl, Channel, EventIdRule, ServedBy, Setting, Topology, codes, nearest};
 
 /// Longest name of a topic: the file name of its log must fit.
 const NAME_MAX: usize = 249;
@@ -62,6 +62,16 @@ impl Kind for KafkaKind {
             for name in naming::placed(channel, &self.names(channel)) {
                 found.extend(topic_name(&name));
                 names.push(name);
+            }
+            if let EventIdRule::Property(property) = &channel.event_id.value {
+                found.push(
+                    Diagnostic::error(
+                        codes::PROPERTY,
+                        format!("Kafka has no property `{property}` for an event id"),
+                    )
+                    .at(channel.event_id.span.clone(), "not a property")
+                    .help("name a header or a place in the body: event_id: {header: NAME}"),
+                );
             }
             found.extend(config(channel));
             found.extend(poll_interval(channel));

@@ -10,7 +10,9 @@ use super::super::{
 };
 use super::address::Address;
 use crate::diagnostic::Diagnostic;
-use crate::topology::{At, BrokerDecl, Channel, EventIdRule, ServedBy, Setting, Topology, codes, nearest};
+use crate::topology::{
+    At, BrokerDecl, Channel, EventIdRule, GroupRule, ServedBy, Setting, Topology, codes, nearest,
+};
 
 /// Longest name: a short string of AMQP, in bytes (N06).
 const NAME_MAX: usize = 255;
@@ -75,6 +77,13 @@ impl Kind for RabbitKind {
         for channel in channels {
             for name in naming::placed(channel, &self.names(channel)) {
                 found.extend(queue_name(&name));
+            }
+            if channel.group.value == GroupRule::Key {
+                found.push(
+                    Diagnostic::error(codes::NO_KEY, "messages on RabbitMQ have no key")
+                        .at(channel.group.span.clone(), "no letter would have a group")
+                        .help("name a header or a place in the body: group: {header: NAME}"),
+                );
             }
             if let EventIdRule::Property(property) = &channel.event_id.value
                 && !PROPERTIES.contains(&property.as_str())
@@ -198,6 +207,11 @@ pub fn ttl(delay: Duration) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn y03_a_tier_of_five_seconds_is_a_time_to_live_of_5000() {
+        assert_eq!(ttl(Duration::from_secs(5)), Some(5_000));
+    }
 
     #[test]
     fn r31_times_to_live_are_unsigned_32_bits() {

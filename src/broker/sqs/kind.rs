@@ -234,3 +234,27 @@ fn times(channel: &Channel) -> Vec<Diagnostic> {
     }
     found
 }
+
+/// A delay as `DelaySeconds` of a queue (S30, S31); `None` if SQS cannot do it.
+pub fn delay_seconds(delay: Duration) -> Option<u16> {
+    let whole = delay.subsec_nanos() == 0 && delay <= DELAY_MAX;
+    whole.then(|| u16::try_from(delay.as_secs()).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn y03_a_tier_of_five_seconds_is_a_delay_of_5() {
+        assert_eq!(delay_seconds(Duration::from_secs(5)), Some(5));
+    }
+
+    #[test]
+    fn s30_delays_are_not_rounded_and_end_at_900() {
+        assert_eq!(delay_seconds(Duration::from_secs(900)), Some(900));
+        for bad in [Duration::from_secs(901), Duration::from_millis(1_500), Duration::from_secs(54_524)] {
+            assert_eq!(delay_seconds(bad), None);
+        }
+    }
+}

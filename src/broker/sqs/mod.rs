@@ -22,4 +22,4 @@ mod serve;
 #[cfg(feature = "sqs")]
 mod stamps;
 
-pub use kind::SqsKind;
+pub use kind::{SqsKind, delay_seconds};

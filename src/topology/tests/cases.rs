@@ -106,6 +106,12 @@ fn y10_alias_bombs_are_stopped_and_honest_aliases_are_not() {
     let started = std::time::Instant::now();
     assert_eq!(codes_of(&loaded(&bomb)), ["RD0109"]);
     assert!(started.elapsed() < Duration::from_secs(1));
+    let mut merges = "m0: &m0 {a: 1}\n".to_owned();
+    for level in 1..18 {
+        merges.push_str(&format!("m{level}: &m{level} {{<<: [*m{0}, *m{0}]}}\n", level - 1));
+    }
+    assert!(codes_of(&loaded(&merges)).contains(&"RD0109"));
+    assert!(started.elapsed() < Duration::from_secs(1));
     let deep = format!("a: {}1{}", "[".repeat(5_000), "]".repeat(5_000));
     assert!(!codes_of(&loaded(&deep)).is_empty());
     let mut honest = "version: 1\nbrokers: {local: {url: \"sqlite:a.db\"}}\nx-1: &one {tiers: [{delay: 5s}]}\nx-2: &two 14d\nx-3: &three {rate: 5/s}\nchannels:\n".to_owned();

@@ -35,6 +35,11 @@ impl Chosen<'_> {
         &self.decl.name
     }
 
+    /// Where it is, in its kind's own words: `k1:9092, k2:9092`. No login, no secret.
+    pub fn place(&self) -> String {
+        kind_of(self.decl).map_or_else(String::new, |kind| kind.place(self.decl))
+    }
+
     /// `kafka (protected)`.
     pub fn title(&self) -> String {
         let protected = if self.decl.protected { " (protected)" } else { "" };
@@ -184,13 +189,6 @@ impl Context {
 fn broker_names(loaded: &Loaded) -> String {
     let names: Vec<&str> = loaded.topology.brokers.iter().map(|broker| broker.name.as_str()).collect();
     names.join(", ")
-}
-
-/// Where a broker is, for headers: `k1:9092, k2:9092`, `redrive.db`. Without login and scheme.
-pub fn address(decl: &BrokerDecl) -> String {
-    let rest = decl.url.split_once(':').map_or("", |(_, rest)| rest).trim_start_matches("//");
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    rest.split(',').map(str::trim).collect::<Vec<_>>().join(", ")
 }
 
 /// The folder of a file; the current one for a bare name.

@@ -6,7 +6,8 @@ use super::topology_file::{closing, page_of, read};
 use super::{Context, ExitCode, Outcome};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::diagnostic::{Source, line_and_column};
-use crate::render::{Line, Ui};
+use crate::render::{Column, Line, Table, Ui};
+use crate::topology::{Meaning, meaning, notes};
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,7 @@ struct Data<'a> {
     errors: usize,
     warnings: usize,
     problems: Vec<Problem<'a>>,
+    meaning: Vec<Meaning>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<&'a str>,
 }
@@ -65,6 +67,7 @@ pub async fn run(ctx: &mut Context, _args: Args) -> Outcome {
             errors,
             warnings,
             problems,
+            meaning: loaded.topology.as_ref().map(meaning).unwrap_or_default(),
             next,
         });
         return Ok(code);
@@ -81,12 +84,25 @@ pub async fn run(ctx: &mut Context, _args: Args) -> Outcome {
         if warnings == 0 { String::new() } else { counted(warnings, "warning") },
     ];
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    valid(&mut ctx.ui, &loaded.file, &parts.join(", "));
+    ctx.ui.say(Line::new().bold(format!("{} is valid", loaded.file)).text(format!(": {}", parts.join(", "))));
+    explain(&mut ctx.ui, &meaning(topology));
     Ok(code)
 }
 
-fn valid(ui: &mut Ui, file: &str, parts: &str) {
-    ui.say(Line::new().bold(format!("{file} is valid")).text(format!(": {parts}")));
+/// The time line of each channel, and what else follows from the file.
+fn explain(ui: &mut Ui, meanings: &[Meaning]) {
+    for meaning in meanings {
+        ui.blank();
+        ui.say(Line::new().bold(meaning.head()));
+        let mut table = Table::new([Column::left(""), Column::left("")]).bare().indent(2);
+        for (at, what) in meaning.rows() {
+            table.row([at.into(), what.into()]);
+        }
+        ui.table(&table);
+    }
+    for note in notes(meanings) {
+        ui.note(note);
+    }
 }
 
 fn counted(n: usize, noun: &str) -> String {

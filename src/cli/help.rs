@@ -30,6 +30,8 @@ pub(super) const VERBS: &[Entry] = &[
     entry("Practise", "demo", "dead letters to play with"),
     entry("Practise", "dev", "play an application at the embedded broker"),
     entry(HELP, "explain", "explain CODE|exit-codes"),
+    entry(HELP, "completions", "completions"),
+    entry(HELP, "man", "man"),
 ];
 
 /// The page, as `redrive --help` and a bare `redrive` print it.

@@ -6,6 +6,7 @@ mod alert;
 mod apply;
 mod brokers;
 mod check;
+pub mod completions;
 pub mod confirm;
 mod context;
 mod demo;
@@ -15,6 +16,7 @@ mod explain;
 mod help;
 mod inspect;
 mod listen;
+mod man;
 mod memory;
 mod plan;
 mod provisioning;
@@ -30,7 +32,7 @@ mod who;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub use brokers::{Chosen, Target, address};
+pub use brokers::{Chosen, Target};
 pub use context::{Context, Globals};
 pub use error::{CommandError, ExitCode, Outcome};
 pub use topology_file::Loaded;
@@ -78,6 +80,10 @@ pub enum Verb {
     Dev(dev::Args),
     /// Explain a code such as RD0103, or a topic
     Explain(explain::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
+    /// Print the manual
+    Man(man::Args),
     /// Carry due messages from tiers to the source
     Relay(relay::Args),
 }
@@ -94,6 +100,8 @@ async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
         Verb::Demo(args) => demo::run(ctx, args).await,
         Verb::Dev(args) => dev::run(ctx, args).await,
         Verb::Explain(args) => explain::run(ctx, args).await,
+        Verb::Completions(args) => completions::run(ctx, args).await,
+        Verb::Man(args) => man::run(ctx, args).await,
         Verb::Relay(args) => relay::run(ctx, args).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::brokers::{Target, address};
+use super::brokers::Target;
 use super::context::Context;
 use super::error::CommandError;
 use super::topology_file::Loaded;
@@ -25,7 +25,7 @@ pub(super) struct Planned<'t> {
 pub(super) struct PlanData<'p> {
     broker: &'p str,
     protected: bool,
-    address: String,
+    place: String,
     counts: Counts,
     changes: &'p [Change],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -101,7 +101,7 @@ impl Planned<'_> {
         PlanData {
             broker: &decl.name,
             protected: decl.protected,
-            address: address(decl),
+            place: self.target.broker.place(),
             counts: self.counts(),
             changes: &self.changes,
             accepted_loss: self.accepted.iter().map(String::as_str).collect(),
@@ -113,7 +113,7 @@ impl Planned<'_> {
         let now = ctx.clock.now();
         let at = if ctx.ui.columns().is_some() { now.format("%Y-%m-%d %H:%MZ") } else { now.rfc3339() };
         let head = Line::new().bold(self.target.broker.title());
-        ctx.ui.say(head.text(format!(" · {} · {at}", address(self.target.broker.decl))));
+        ctx.ui.say(head.text(format!(" · {} · {at}", self.target.broker.place())));
         ctx.ui.blank();
         ctx.ui.table(&table(&self.changes, |resource| self.accepts(resource)));
         ctx.ui.blank();

@@ -115,3 +115,25 @@ fn a_missing_file_says_where_it_was_looked_for() {
     [2]
     ");
 }
+
+#[test]
+fn a_valid_file_says_what_it_means() {
+    let env = TestEnv::new();
+    env.topology(VALID);
+    insta::assert_snapshot!(env.line("check"), @r"
+    redrive.yaml is valid: 1 broker, 1 channel
+
+    orders on local, a message that always fails
+      at 0s      1st try
+      at 5s      2nd try, after 5s in orders.retry-5s
+      at 1m 5s   3rd try, after 1m in orders.retry-1m
+      at 11m 5s  last try, after 10m in orders.retry-10m
+      then       orders.dlq, kept 14d; alert at 1 letter or 15m; owner team-orders
+    --- stderr
+    note  Earliest times: each try's own time comes on top. On local the tiers need redrive relay.
+    note  orders: a message that waits in a tier is passed by later ones of its group. Order within a group holds up to the first failure; runs keep it.
+    ");
+    let json = env.line("check -o json").ok().json();
+    assert_eq!(json["meaning"][0]["tries"][3]["at_ms"], 665_000);
+    assert_eq!(json["valid"], true);
+}

@@ -4,6 +4,7 @@ mod check;
 #[allow(dead_code, reason = "a harness offers what some test of some verb needs")]
 mod env;
 mod framework;
+mod provisioning;
 
 #[allow(unused_imports, reason = "named by tests that keep a run")]
 pub use env::{Run, TestEnv};

@@ -1,0 +1,277 @@
+//! `plan` and `apply` on the embedded broker: what is shown, refused, made and proven.
+
+use super::TestEnv;
+
+const SHOP: &str = "\
+version: 1
+brokers:
+  local: {url: \"sqlite:redrive.db\"}
+channels:
+  orders:
+    source: orders
+    group: key
+    retry: {tiers: [{delay: 5s}, {delay: 1m}]}
+    dead_letter: {name: orders.dlq, retention: 14d}
+";
+
+fn shop() -> TestEnv {
+    let env = TestEnv::new();
+    env.topology(SHOP);
+    env
+}
+
+/// Twice over: letters of two ages in the dead-letter queue.
+fn with_letters(env: &mut TestEnv) {
+    let _ = env.line("apply --yes").ok();
+    env.at("2026-11-20T03:00:00Z");
+    for n in 0..3 {
+        let _ = env.run(&["dev", "send", "orders.dlq", "--body", &format!("old {n}")]).ok();
+    }
+    env.at(super::env::NOW);
+    let _ = env.line("dev send orders.dlq --body new").ok();
+}
+
+#[test]
+fn a_plan_shows_what_is_missing_and_creates_nothing() {
+    let env = shop();
+    insta::assert_snapshot!(env.line("plan"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    + create  orders
+    + create  orders.retry-5s  waits 5s, returns to orders
+    + create  orders.retry-1m  waits 1m, returns to orders
+    + create  orders.dlq       kept 14d
+
+    4 to create
+    --- stderr
+    next  redrive apply
+    ");
+    let _ = env.line("plan --check").exits(10);
+    assert!(!env.path("redrive.db").exists(), "a plan made a file");
+}
+
+#[test]
+fn apply_makes_and_proves_and_a_second_time_does_nothing() {
+    let env = shop();
+    insta::assert_snapshot!(env.line("apply --yes=4"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    + create  orders
+    + create  orders.retry-5s  waits 5s, returns to orders
+    + create  orders.retry-1m  waits 1m, returns to orders
+    + create  orders.dlq       kept 14d
+
+    4 to create
+      created  orders           0.0s
+      created  orders.retry-5s  0.0s
+      created  orders.retry-1m  0.0s
+      created  orders.dlq       0.0s
+    Proof: planned again, nothing left to change.
+    ");
+    insta::assert_snapshot!(env.line("apply"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    = keep  orders
+    = keep  orders.retry-5s
+    = keep  orders.retry-1m
+    = keep  orders.dlq
+
+    nothing to change, 4 kept
+    ");
+    let _ = env.line("plan --check").ok();
+}
+
+#[test]
+fn without_a_terminal_apply_names_the_flag_and_makes_nothing() {
+    let env = shop();
+    let run = env.line("apply").exits(4);
+    insta::assert_snapshot!(run.err, @r"
+    refused: no terminal to ask at; nothing was applied. If 4 changes are right:
+    next  redrive apply --yes=4
+    ");
+    let run = env.line("apply --yes=5").exits(4);
+    insta::assert_snapshot!(run.err, @r"
+    refused: --yes=5, but 4 changes would be changed. Nothing was applied.
+    next  redrive apply --yes=4
+    ");
+    assert!(!env.path("redrive.db").exists());
+}
+
+#[test]
+fn every_property_is_shown_from_to() {
+    let env = shop();
+    let _ = env.line("apply --yes").ok();
+    env.topology(&SHOP.replace("{delay: 1m}", "{delay: 2m}").replace("14d", "21d"));
+    insta::assert_snapshot!(env.line("plan"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    ~ change      orders           retries  orders.retry-5s, orders.retry-1m → orders.retry-5s, orders.…
+    = keep        orders.retry-5s
+    + create      orders.retry-2m  waits 2m, returns to orders
+    ~ change      orders.dlq       retention  14d → 21d
+    ? undeclared  orders.retry-1m  empty; redrive deletes nothing that it does not declare
+
+    1 to create, 2 to change, 1 kept, 1 undeclared
+    --- stderr
+    next  redrive apply
+    ");
+    let _ = env.line("apply --yes").ok();
+    insta::assert_snapshot!(env.line("plan").ok().out, @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    = keep        orders
+    = keep        orders.retry-5s
+    = keep        orders.retry-2m
+    = keep        orders.dlq
+    ? undeclared  orders.retry-1m  empty; redrive deletes nothing that it does not declare
+
+    nothing to change, 4 kept, 1 undeclared
+    ");
+}
+
+#[test]
+fn a_change_that_loses_letters_is_refused_counted_and_can_be_typed_out() {
+    let mut env = shop();
+    with_letters(&mut env);
+    env.topology(&SHOP.replace("14d", "7d"));
+    insta::assert_snapshot!(env.line("plan"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    = keep     orders
+    = keep     orders.retry-5s
+    = keep     orders.retry-1m
+    x refused  orders.dlq       retention  14d → 7d: 3 of 4 letters are older and would be lost
+
+    1 refused, 3 kept
+    --- stderr
+    note  To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept their loss:
+    next  redrive apply --accept-loss=orders.dlq --reason TEXT
+    ");
+    let _ = env.line("plan --check").exits(4);
+    insta::assert_snapshot!(env.line("apply --yes").exits(4).err, @r"
+    refused: 1 change can lose messages: orders.dlq retention 14d → 7d, 3 of 4 letters are older and would be lost
+      To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept their loss:
+    next  redrive apply --accept-loss=orders.dlq --reason TEXT
+    ");
+    insta::assert_snapshot!(env.line("apply --yes --accept-loss=orders.dlq"), @r"
+    --- stderr
+    error: --accept-loss needs a --reason
+    next  redrive apply --accept-loss=orders.dlq --reason TEXT
+    [2]
+    ");
+    insta::assert_snapshot!(env.line("apply --yes --accept-loss=orders.dlq --reason PAY-310"), @r"
+    local · redrive.db · 2026-11-30 03:12Z
+
+    = keep    orders
+    = keep    orders.retry-5s
+    = keep    orders.retry-1m
+    ~ change  orders.dlq       retention  14d → 7d: loses 3 letters (--accept-loss)
+
+    1 to change, 3 kept
+      changed  orders.dlq  0.0s
+    Proof: planned again, nothing left to change.
+    ");
+    assert_eq!(env.line("dev receive orders.dlq --max 9 -o jsonl").ok().out.lines().count(), 1);
+}
+
+#[test]
+fn plans_and_applies_as_data() {
+    let mut env = shop();
+    let plan = env.line("plan -o json").ok();
+    assert_eq!(plan.err, "");
+    let json = plan.json();
+    assert_eq!(json["schema"], "redrive.plan.v1");
+    assert_eq!(json["plans"][0]["counts"]["create"], 4);
+    assert_eq!(json["next"], serde_json::json!(["redrive", "apply"]));
+    let json = env.line("apply --yes -o json").ok().json();
+    assert_eq!(json["schema"], "redrive.apply.v1");
+    assert_eq!(json["by"], "mira@ops-2");
+    assert_eq!(json["applied"][0]["made"].as_array().unwrap().len(), 4);
+    assert_eq!(json["applied"][0]["proven"], true);
+    with_letters(&mut env);
+    env.topology(&SHOP.replace("14d", "7d"));
+    let json = env.line("plan -o json").ok().json();
+    let refused = json["plans"][0]["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["change"] == "refused")
+        .unwrap()
+        .clone();
+    assert_eq!(refused["refusal"]["loses"], 3);
+    assert!(json["next"].as_array().unwrap().contains(&"--accept-loss=orders.dlq".into()));
+}
+
+#[test]
+fn a_protected_broker_is_changed_only_by_a_line_that_names_it() {
+    let mut env = TestEnv::new();
+    env.topology(&SHOP.replace("redrive.db\"}", "redrive.db\", protected: true}"));
+    let _ = env.line("plan").ok();
+    insta::assert_snapshot!(env.line("apply --yes"), @r"
+    --- stderr
+    refused: local is protected; name it on the line to change anything
+    next  redrive apply --broker local
+    [4]
+    ");
+    env.set("REDRIVE_BROKER", "local");
+    let _ = env.line("apply --yes").exits(4);
+    assert!(!env.path("redrive.db").exists());
+    let _ = env.line("apply --yes --broker local").ok();
+    let _ = env.line("dev send orders --body x").exits(4);
+}
+
+#[test]
+fn the_broker_is_named_when_nothing_chooses_one() {
+    let env = TestEnv::new();
+    let two = SHOP.replace("channels:", "  other: {url: \"sqlite:other.db\"}\nchannels:");
+    env.topology(&two);
+    let run = env.line("plan");
+    assert!(run.code == Some(2) || run.code == Some(3), "{run}");
+    let run = env.line("plan --broker othr").exits(run.code.unwrap());
+    let _ = run;
+    env.topology(&two.replace("version: 1", "version: 1\ndefault_broker: local"));
+    insta::assert_snapshot!(env.line("plan --broker othr"), @r"
+    --- stderr
+    error: --broker: no broker othr in redrive.yaml; near: other
+      There: local, other
+    [2]
+    ");
+    let run = env.line("plan --broker other").ok();
+    assert!(run.out.starts_with("other · other.db"), "{run}");
+}
+
+#[test]
+fn a_missing_source_that_is_only_observed_is_not_made() {
+    // The embedded broker makes every queue; what others only observe is tested with the diff.
+    let env = shop();
+    assert!(env.line("plan").ok().out.contains("+ create  orders\n"));
+}
+
+#[test]
+fn applied_by_half_and_killed_apply_completes() {
+    use std::process::Stdio;
+    let env = shop();
+    let many: String = (0..40).map(|n| SHOP_CHANNEL.replace("NAME", &format!("c{n}"))).collect();
+    env.topology(&format!("{}{many}", SHOP));
+    let mut child = env
+        .command(&["apply", "--yes"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Killed as soon as it says that something was created.
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    lines.find(|line| line.as_ref().unwrap().trim_start().starts_with("created")).unwrap().unwrap();
+    child.kill().unwrap();
+    let _ = child.wait().unwrap();
+    let json = env.line("plan -o json").ok().json();
+    let counts = &json["plans"][0]["counts"];
+    let (made, left) = (counts["keep"].as_u64().unwrap(), counts["create"].as_u64().unwrap());
+    assert!(made >= 1, "nothing was made before the kill");
+    assert_eq!(made + left, 4 + 40 * 2);
+    let _ = env.run(&["apply", &format!("--yes={left}")]);
+    let _ = env.line("plan --check").ok();
+}
+
+const SHOP_CHANNEL: &str = "  NAME: {source: NAME, dead_letter: {name: NAME.dlq}}\n";

@@ -49,6 +49,7 @@ impl Yes {
     pub fn consent(&self, ui: &mut Ui, ask: Consent<'_>) -> Result<(), CommandError> {
         let count = ask.count;
         let noun = if count == 1 { ask.noun.0 } else { ask.noun.1 };
+        let be = if count == 1 { "is" } else { "are" };
         let with_flag = |mut command: Vec<String>| {
             command.push(format!("--yes={count}"));
             command
@@ -57,26 +58,27 @@ impl Yes {
             Some(Counted::Any) => Ok(()),
             Some(Counted::Only(allowed)) if allowed == count => Ok(()),
             Some(Counted::Only(allowed)) => Err(CommandError::refused(format!(
-                "--yes={allowed}, but {count} {noun} would be changed. {}",
-                ask.nothing
+                "--yes={allowed}, but there {be} {count} {noun} now; {}",
+                lower_first(ask.nothing)
             ))
             .next(with_flag(ask.command))),
             None => match ui.ask(ask.question.text(" [y/N]")) {
                 Answer::Said(said) if matches!(said.trim(), "y" | "Y" | "yes") => Ok(()),
                 Answer::Said(_) => Err(CommandError::declined(ask.nothing)),
-                Answer::Nobody => {
-                    let (first, rest) = ask.nothing.split_at(1);
-                    let be = if count == 1 { "is" } else { "are" };
-                    Err(CommandError::refused(format!(
-                        "no terminal to ask at; {}{} If {count} {noun} {be} right:",
-                        first.to_lowercase(),
-                        rest
-                    ))
-                    .next(with_flag(ask.command)))
-                }
+                Answer::Nobody => Err(CommandError::refused(format!(
+                    "no terminal to ask at; {} If {count} {noun} {be} right:",
+                    lower_first(ask.nothing)
+                ))
+                .next(with_flag(ask.command))),
             },
         }
     }
+}
+
+/// A sentence as the second half of another.
+fn lower_first(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Asks for a name to be typed out, unless `given` (`--confirm=NAME`) has it.
@@ -149,7 +151,7 @@ mod tests {
         let (mut ui, captured) = Ui::captured();
         Yes { yes: Some(Counted::Only(120)) }.consent(&mut ui, ask()).unwrap_err().print(&mut ui);
         insta::assert_snapshot!(captured.err(), @r"
-        refused: --yes=120, but 119 letters would be changed. Nothing was sent.
+        refused: --yes=120, but there are 119 letters now; nothing was sent.
         next  redrive run x.jsonl --yes=119
         ");
         assert!(Yes { yes: Some(Counted::Only(119)) }.consent(&mut ui, ask()).is_ok());

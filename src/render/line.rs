@@ -88,6 +88,31 @@ impl Line {
         self
     }
 
+    /// The line broken between words so that no part is wider than `columns`, if a word allows it; parts
+    /// after the first begin with `indent` blanks.
+    #[must_use]
+    pub fn wrapped(self, columns: usize, indent: usize) -> Vec<Self> {
+        if self.width() <= columns {
+            return vec![self];
+        }
+        let mut lines = vec![Self::new()];
+        let mut used = 0;
+        for (style, text) in self.pieces {
+            for word in escape(&text).split_inclusive(' ') {
+                let wide = width(word.trim_end_matches(' '));
+                if used > indent && used + wide > columns {
+                    lines.push(Self::new().text(" ".repeat(indent)));
+                    used = indent;
+                }
+                used += width(word);
+                if let Some(last) = lines.last_mut() {
+                    last.pieces.push((style, word.to_owned()));
+                }
+            }
+        }
+        lines
+    }
+
     /// The line without styles, escaped.
     pub fn plain(&self) -> String {
         self.pieces.iter().map(|(_, text)| escape(text)).collect()
@@ -149,6 +174,14 @@ pub fn cut(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn long_lines_break_between_words_and_keep_their_styles() {
+        let line = Line::new().dim("note").text("  one two three ").bold("four five");
+        let lines: Vec<String> = line.clone().wrapped(16, 6).iter().map(Line::plain).collect();
+        assert_eq!(lines, ["note  one two ", "      three four ", "      five"]);
+        assert_eq!(line.clone().wrapped(40, 6), [line]);
+    }
 
     #[test]
     fn o03_cuts_count_columns_not_characters() {

@@ -197,7 +197,10 @@ impl Ui {
     /// `note  …` on stderr; not with JSON, where notes are fields.
     pub fn note(&mut self, line: impl Into<Line>) {
         if !self.json() {
-            self.tell(Line::new().dim("note").text("  ").then(line.into()));
+            let line = Line::new().dim("note").text("  ").then(line.into());
+            for part in line.wrapped(self.terminal.columns.unwrap_or(usize::MAX), 6) {
+                self.tell(part);
+            }
         }
     }
 

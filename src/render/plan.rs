@@ -63,9 +63,9 @@ impl Counts {
     }
 }
 
-/// The rows of a plan.
+/// The rows of a plan. Nothing is cut: one decides by what stands last.
 pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table {
-    let mut table = Table::new([Column::left(""), Column::left(""), Column::left("").cuts()]).bare();
+    let mut table = Table::new([Column::left(""), Column::left(""), Column::left("")]).bare();
     for change in changes {
         let resource = change.resource();
         let (word, style, lines) = match change {

@@ -131,7 +131,8 @@ fn a_valid_file_says_what_it_means() {
       then       orders.dlq, kept 14d; alert at 1 letter or 15m; owner team-orders
     --- stderr
     note  Earliest times: each try's own time comes on top. On local the tiers need redrive relay.
-    note  orders: a message that waits in a tier is passed by later ones of its group. Order within a group holds up to the first failure; runs keep it.
+    note  orders: a message that waits in a tier is passed by later ones of its group. Order within a
+          group holds up to the first failure; runs keep it.
     ");
     let json = env.line("check -o json").ok().json();
     assert_eq!(json["meaning"][0]["tries"][3]["at_ms"], 665_000);

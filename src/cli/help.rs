@@ -29,7 +29,7 @@ pub(super) const VERBS: &[Entry] = &[
     entry("Serve", "alert", "thresholds for monitors"),
     entry("Practise", "demo", "dead letters to play with"),
     entry("Practise", "dev", "play an application at the embedded broker"),
-    entry(HELP, "explain", "explain CODE|exit-codes"),
+    entry(HELP, "explain", "explain CODE|exit-codes|dialects"),
     entry(HELP, "completions", "completions"),
     entry(HELP, "man", "man"),
 ];

@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod contract;
 mod dialects;
+mod generated;
 mod topology;
 
 mod sqlite;

@@ -3,6 +3,7 @@
 mod check;
 #[allow(dead_code, reason = "a harness offers what some test of some verb needs")]
 mod env;
+mod explain;
 mod framework;
 mod provisioning;
 

@@ -1,0 +1,298 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'redrive'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'redrive' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Causes of dead letters, or the letters')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'One letter, and what a redrive would do')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Depth, age, retention left, tiers, lag')
+            [CompletionResult]::new('alert', 'alert', [CompletionResultType]::ParameterValue, 'Thresholds for monitors')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Validate a topology and say what it means; no network')
+            [CompletionResult]::new('plan', 'plan', [CompletionResultType]::ParameterValue, 'Show what apply would change')
+            [CompletionResult]::new('apply', 'apply', [CompletionResultType]::ParameterValue, 'Provision, then prove it by planning again')
+            [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Make a folder with dead letters to play with')
+            [CompletionResult]::new('dev', 'dev', [CompletionResultType]::ParameterValue, 'Play an application at the embedded broker')
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Explain a code such as RD0103, or a topic')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print completions for a shell')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual')
+            [CompletionResult]::new('relay', 'relay', [CompletionResultType]::ParameterValue, 'Carry due messages from tiers to the source')
+            break
+        }
+        'redrive;inspect' {
+            [CompletionResult]::new('--by', '--by', [CompletionResultType]::ParameterName, 'Put letters together by cause, error, frame, message, origin, group or header.NAME')
+            [CompletionResult]::new('--diff', '--diff', [CompletionResultType]::ParameterName, 'What sets the letters of this cause apart from the others')
+            [CompletionResult]::new('--cause', '--cause', [CompletionResultType]::ParameterName, 'Only letters of this cause; any unique beginning of its id')
+            [CompletionResult]::new('--where', '--where', [CompletionResultType]::ParameterName, 'Only letters for which this holds: ''age > 2h and error ~ "Timeout"''')
+            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only letters that died since then: 2h, or 2026-11-30T02:00:00Z')
+            [CompletionResult]::new('--until', '--until', [CompletionResultType]::ParameterName, 'Only letters that died before then')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'Show at most N causes or letters, or all; filters apply first')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--letters', '--letters', [CompletionResultType]::ParameterName, 'List letters, the oldest first, not causes')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Also letters that a run has moved and the broker cannot delete')
+            [CompletionResult]::new('--full', '--full', [CompletionResultType]::ParameterName, 'Cut nothing')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;show' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--full', '--full', [CompletionResultType]::ParameterName, 'Cut nothing')
+            [CompletionResult]::new('--raw', '--raw', [CompletionResultType]::ParameterName, 'Only the bytes of the body, exactly, into a file or pipe')
+            [CompletionResult]::new('--why', '--why', [CompletionResultType]::ParameterName, 'Which dialect said what, and by what it knew the letter')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;status' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Count again and again, until Ctrl-C')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;alert' {
+            [CompletionResult]::new('--as', '--as', [CompletionResultType]::ParameterName, 'How to answer: text (JSON with -o json), nagios or prometheus')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;check' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;plan' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'End with 10 if changes pend, with 4 if one of them is refused')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;apply' {
+            [CompletionResult]::new('--accept-loss', '--accept-loss', [CompletionResultType]::ParameterName, 'Make a change that loses messages of NAME; may be given several times, needs --reason')
+            [CompletionResult]::new('--reason', '--reason', [CompletionResultType]::ParameterName, 'Why: told in the answer')
+            [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Do not ask; with =N only if exactly N are about to be changed')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;demo' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;dev' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('send', 'send', [CompletionResultType]::ParameterValue, 'Send a message')
+            [CompletionResult]::new('receive', 'receive', [CompletionResultType]::ParameterValue, 'Take messages, for as long as a lease lasts')
+            [CompletionResult]::new('ack', 'ack', [CompletionResultType]::ParameterValue, 'Done with a message: remove it')
+            [CompletionResult]::new('fail', 'fail', [CompletionResultType]::ParameterValue, 'Failed with a message: to the next tier, after the last to the dead-letter queue')
+            break
+        }
+        'redrive;dev;send' {
+            [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Ordering key')
+            [CompletionResult]::new('--header', '--header', [CompletionResultType]::ParameterName, 'A header; may be given several times')
+            [CompletionResult]::new('--body', '--body', [CompletionResultType]::ParameterName, 'The body as text; without it the body is null')
+            [CompletionResult]::new('--body-file', '--body-file', [CompletionResultType]::ParameterName, 'The body from a file, or - for stdin')
+            [CompletionResult]::new('--delay', '--delay', [CompletionResultType]::ParameterName, 'Hand it out this much later')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;dev;receive' {
+            [CompletionResult]::new('--max', '--max', [CompletionResultType]::ParameterName, 'At most so many; one of each group at a time')
+            [CompletionResult]::new('--lease', '--lease', [CompletionResultType]::ParameterName, 'Hold them this long, else the queue''s own')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;dev;ack' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;dev;fail' {
+            [CompletionResult]::new('--class', '--class', [CompletionResultType]::ParameterName, 'Class of the error')
+            [CompletionResult]::new('--message', '--message', [CompletionResultType]::ParameterName, 'What the error says')
+            [CompletionResult]::new('--stack', '--stack', [CompletionResultType]::ParameterName, 'Stack trace')
+            [CompletionResult]::new('--stack-file', '--stack-file', [CompletionResultType]::ParameterName, 'Stack trace from a file, or - for stdin')
+            [CompletionResult]::new('--trace', '--trace', [CompletionResultType]::ParameterName, 'Trace id')
+            [CompletionResult]::new('--consumer', '--consumer', [CompletionResultType]::ParameterName, 'Who failed')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;explain' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;completions' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--dynamic', '--dynamic', [CompletionResultType]::ParameterName, 'Also complete channels, by asking redrive for those of the topology (bash, zsh, fish)')
+            [CompletionResult]::new('--channels', '--channels', [CompletionResultType]::ParameterName, 'Print the channels of the topology, one a line; nothing if there is none')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;man' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'redrive;relay' {
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Serve /healthz and /metrics at this address')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
+            [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--once', '--once', [CompletionResultType]::ParameterName, 'Carry what is due now, then end')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,208 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_redrive_global_optspecs
+    string join \n f/file= broker= o/output= v/verbose h/help V/version
+end
+
+function __fish_redrive_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_redrive_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_redrive_using_subcommand
+    set -l cmd (__fish_redrive_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c redrive -n "__fish_redrive_needs_command" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_needs_command" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_needs_command" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_needs_command" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_needs_command" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_needs_command" -s V -l version -d 'Print version'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "inspect" -d 'Causes of dead letters, or the letters'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "show" -d 'One letter, and what a redrive would do'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "status" -d 'Depth, age, retention left, tiers, lag'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "alert" -d 'Thresholds for monitors'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "check" -d 'Validate a topology and say what it means; no network'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "plan" -d 'Show what apply would change'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "apply" -d 'Provision, then prove it by planning again'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "demo" -d 'Make a folder with dead letters to play with'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "dev" -d 'Play an application at the embedded broker'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "explain" -d 'Explain a code such as RD0103, or a topic'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "completions" -d 'Print completions for a shell'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "man" -d 'Print the manual'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "relay" -d 'Carry due messages from tiers to the source'
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l by -d 'Put letters together by cause, error, frame, message, origin, group or header.NAME' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l diff -d 'What sets the letters of this cause apart from the others' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l cause -d 'Only letters of this cause; any unique beginning of its id' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l where -d 'Only letters for which this holds: \'age > 2h and error ~ "Timeout"\'' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l since -d 'Only letters that died since then: 2h, or 2026-11-30T02:00:00Z' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l until -d 'Only letters that died before then' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l limit -d 'Show at most N causes or letters, or all; filters apply first' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l letters -d 'List letters, the oldest first, not causes'
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l all -d 'Also letters that a run has moved and the broker cannot delete'
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l full -d 'Cut nothing'
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand show" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand show" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand show" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand show" -l full -d 'Cut nothing'
+complete -c redrive -n "__fish_redrive_using_subcommand show" -l raw -d 'Only the bytes of the body, exactly, into a file or pipe'
+complete -c redrive -n "__fish_redrive_using_subcommand show" -l why -d 'Which dialect said what, and by what it knew the letter'
+complete -c redrive -n "__fish_redrive_using_subcommand show" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand show" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand status" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand status" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand status" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand status" -l watch -d 'Count again and again, until Ctrl-C'
+complete -c redrive -n "__fish_redrive_using_subcommand status" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand status" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -l as -d 'How to answer: text (JSON with -o json), nagios or prometheus' -r -f -a "text\t''
+nagios\t''
+prometheus\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand alert" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand check" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand check" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand check" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand check" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand check" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -l check -d 'End with 10 if changes pend, with 4 if one of them is refused'
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l accept-loss -d 'Make a change that loses messages of NAME; may be given several times, needs --reason' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l reason -d 'Why: told in the answer' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l yes -d 'Do not ask; with =N only if exactly N are about to be changed' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand demo" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand demo" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand demo" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand demo" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand demo" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -f -a "send" -d 'Send a message'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -f -a "receive" -d 'Take messages, for as long as a lease lasts'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -f -a "ack" -d 'Done with a message: remove it'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and not __fish_seen_subcommand_from send receive ack fail" -f -a "fail" -d 'Failed with a message: to the next tier, after the last to the dead-letter queue'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l key -d 'Ordering key' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l header -d 'A header; may be given several times' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l body -d 'The body as text; without it the body is null' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l body-file -d 'The body from a file, or - for stdin' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l delay -d 'Hand it out this much later' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from send" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -l max -d 'At most so many; one of each group at a time' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -l lease -d 'Hold them this long, else the queue\'s own' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from receive" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from ack" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from ack" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from ack" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from ack" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from ack" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l class -d 'Class of the error' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l message -d 'What the error says' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l stack -d 'Stack trace' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l stack-file -d 'Stack trace from a file, or - for stdin' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l trace -d 'Trace id' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l consumer -d 'Who failed' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand dev; and __fish_seen_subcommand_from fail" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand explain" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand explain" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand explain" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand explain" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -l dynamic -d 'Also complete channels, by asking redrive for those of the topology (bash, zsh, fish)'
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -l channels -d 'Print the channels of the topology, one a line; nothing if there is none'
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand man" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand man" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand man" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand man" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand man" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -l listen -d 'Serve /healthz and /metrics at this address' -r
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -l once -d 'Carry what is due now, then end'
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -s h -l help -d 'Print help'

@@ -22,17 +22,21 @@ impl Dialect for Brighter {
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
-        let own = headers.has("Topic") && headers.has("MessageType") && headers.has("MessageId");
-        own.then(|| (Sureness::Likely, "headers Topic, MessageType, MessageId".to_owned()))
+        let own = ["Topic", "MessageType", "MessageId"].iter().all(|name| headers.has(name));
+        let counted = ["HandledCount", "RejectionReason"].into_iter().find(|name| headers.has(name));
+        let counted = counted.filter(|_| own)?;
+        Some((Sureness::Likely, format!("headers Topic, MessageType, MessageId, {counted}")))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let headers = letter.headers();
         says.event_id = headers.last_text("MessageId").map(str::to_owned);
         // On RabbitMQ the topic is the routing key.
-        says.origin = headers
-            .last_text("Topic")
-            .map(|topic| Origin { routing_key: Some(topic.to_owned()), ..Origin::default() });
+        let topic = headers.last_text("Topic").map(str::to_owned);
+        says.origin = topic.map(|topic| match letter.facts.route {
+            Some(_) => Origin { routing_key: Some(topic), ..Origin::default() },
+            None => Origin { topic: Some(topic), ..Origin::default() },
+        });
         if headers.has(x_death::NAME) {
             says.buried = Buried::ByBroker;
         }

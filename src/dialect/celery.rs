@@ -105,7 +105,8 @@ fn amqp(letter: &Look<'_>, says: &mut Testimony) {
         says.number("attempts", "retries", headers.last("retries"), super::Form::Integer);
     let deaths = Deaths::of(headers).unwrap_or_default();
     let failures = deaths.failures();
-    says.attempts = attempts(letter, retries, failures.last().copied(), says);
+    let rejected = deaths.count(None, "rejected");
+    says.attempts = attempts(letter, retries, rejected, failures.last().copied(), says);
     if let Some(first) = deaths.origin() {
         says.origin = Some(place(first));
         if deaths.records.iter().any(is_delay) {
@@ -124,10 +125,11 @@ fn amqp(letter: &Look<'_>, says: &mut Testimony) {
     expiry(headers.last("expires").and_then(when::of), died, says);
 }
 
-/// Tries that failed: those before this one, and this one if a worker had it.
+/// Tries that failed: those before this publish, and each rejection of this one.
 fn attempts(
     letter: &Look<'_>,
     retries: Option<u32>,
+    rejected: u32,
     last: Option<&Record>,
     says: &mut Testimony,
 ) -> Option<u32> {
@@ -141,11 +143,11 @@ fn attempts(
         _ => {}
     }
     // Sent by name only: the sender did not know the task, and perhaps no worker does either.
-    if retries == 0 && letter.headers().last("ignore_result") == Some(&Value::Null) {
+    if retries == 0 && rejected < 2 && letter.headers().last("ignore_result") == Some(&Value::Null) {
         says.doubt("attempts", "sent by name: if no worker knows the task, it was rejected without a try");
         return None;
     }
-    retries.checked_add(1)
+    retries.checked_add(rejected.max(1))
 }
 
 fn is_delay(record: &Record) -> bool {

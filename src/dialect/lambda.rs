@@ -86,7 +86,9 @@ impl Dialect for LambdaDestination {
         let arn = context["functionArn"].as_str().unwrap_or_default();
         let place = Origin { named: vec![("function_arn", arn.to_owned())], ..Origin::default() };
         says.attempts = context["approximateInvokeCount"].as_u64().and_then(|n| u32::try_from(n).ok());
-        says.deaths = vec![death(body, place.clone())];
+        if context["condition"].as_str() != Some("Success") {
+            says.deaths = vec![death(body, place.clone())];
+        }
         says.origin = Some(place);
         if payload(letter).is_none() {
             let batch = body.as_object().and_then(|fields| {

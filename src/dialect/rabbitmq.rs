@@ -106,6 +106,10 @@ fn read(letter: &Look<'_>, deaths: &Deaths, says: &mut Testimony) {
             });
         }
     }
+    let newest = deaths.newest.and_then(|at| deaths.records.get(at));
+    if newest.is_some_and(Record::expired) && !deaths.only_waits() {
+        says.doubt("deaths", "it has waited since the last one in x-death: a later failure may be missing");
+    }
     if failures.last().is_some_and(|last| last.reason == "maxlen") {
         says.doubt(
             "deaths",

@@ -27,6 +27,7 @@ const OWN: &[&str] = &[
     "DelayStamp",
     "ReceivedStamp",
     "SentStamp",
+    "SentForRetryStamp",
     "TransportMessageIdStamp",
 ];
 /// Links of a chain of exceptions that are followed.

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::x_death::Deaths;
 use super::{Buried, Dialect, Look, Mark, Testimony, thrown};
 use crate::clock::Time;
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, base64};
 
@@ -50,7 +51,7 @@ impl Dialect for Dramatiq {
         let retries = options["retries"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         if let Some(traceback) = options["traceback"].as_str() {
             let mut death = Death { count: 1, ..Death::default() };
-            thrown::put(&mut death, traceback, |_| false);
+            thrown::put(&mut death, Language::Python, traceback, |_| false);
             says.deaths = vec![death];
             says.doubt("message", "the traceback is of the try before the last");
         }

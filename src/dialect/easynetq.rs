@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 
 use super::{Dialect, Look, Mark, Testimony, amqp_json, rabbitmq, thrown, when};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Message, Value, base64};
 
@@ -53,7 +54,7 @@ impl Dialect for EasyNetQ {
         }
         let mut death = Death { at, place: Some(place.clone()), count: 1, ..Death::default() };
         match letter.field("Exception") {
-            Some(exception) => thrown::put(&mut death, exception, |_| false),
+            Some(exception) => thrown::put(&mut death, Language::DotNet, exception, |_| false),
             None => says.doubt("message", "Exception is no text"),
         }
         says.deaths = vec![death];

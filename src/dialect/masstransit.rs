@@ -1,9 +1,12 @@
 //! MassTransit on RabbitMQ and SQS: `<queue>_error` and `<queue>_skipped`. The body is the untouched message;
 //! all about the failure is in headers `MT-…`.
 
-use super::{Dialect, Look, Mark, Testimony, thrown, when};
+use std::borrow::Cow;
+
+use super::{Dialect, Form, Look, Mark, Testimony, amqp_json, thrown, when};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
-use crate::letter::Header;
+use crate::letter::{Header, Headers};
 
 /// See the file's head.
 pub(super) struct MassTransit;
@@ -18,11 +21,11 @@ impl Dialect for MassTransit {
     }
 
     fn marks(&self) -> &'static [Mark] {
-        &[Mark::Prefix("MT-")]
+        &[Mark::Prefix("MT-"), Mark::Field("messageType")]
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
-        let headers = letter.headers();
+        let headers = words(letter)?;
         if headers.has("MT-Reason") {
             return Some((Sureness::Sure, "header MT-Reason".to_owned()));
         }
@@ -31,7 +34,8 @@ impl Dialect for MassTransit {
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
-        let headers = letter.headers();
+        let Some(headers) = words(letter) else { return };
+        let headers = headers.as_ref();
         let text = |name: &str| headers.last_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let reason = text("MT-Reason");
         let queue = headers.last_text("MT-Fault-InputAddress").and_then(queue_of);
@@ -63,14 +67,14 @@ impl Dialect for MassTransit {
             ..Death::default()
         };
         if let Some(stack) = text("MT-Fault-StackTrace") {
-            thrown::put(&mut death, &stack, |_| false);
+            thrown::put(&mut death, Language::DotNet, &stack, |_| false);
         }
         // MassTransit writes the base exception, the innermost.
         if death.root_class.is_none() {
             death.root_class = death.error_class.clone();
         }
         says.deaths = vec![death];
-        says.attempts = attempts(letter, says);
+        says.attempts = attempts(headers, says);
         match queue {
             Some(queue) => says.prospect(Prospect::ToQueue {
                 queue,
@@ -89,11 +93,23 @@ impl Dialect for MassTransit {
     }
 }
 
-/// Retries of this delivery and its first try. Redeliveries before it had retries of their own.
-fn attempts(letter: &Look<'_>, says: &mut Testimony) -> Option<u32> {
+/// The headers: on the letter, or where they found no room there (SQS takes ten attributes), in the body.
+fn words<'a>(letter: &'a Look<'_>) -> Option<Cow<'a, Headers>> {
     let headers = letter.headers();
+    if headers.iter().any(|header| header.name.starts_with("MT-")) {
+        return Some(Cow::Borrowed(headers));
+    }
+    if !letter.has_field("messageType") || !letter.has_field("headers") {
+        return None;
+    }
+    let inner = letter.json()?.get("headers")?.as_object()?;
+    inner.keys().any(|name| name.starts_with("MT-")).then(|| Cow::Owned(amqp_json::headers(inner, |_| false)))
+}
+
+/// Retries of this delivery and its first try. Redeliveries before it had retries of their own.
+fn attempts(headers: &Headers, says: &mut Testimony) -> Option<u32> {
     let count = |says: &mut Testimony, name: &str| -> Option<u32> {
-        says.number("attempts", name, headers.last(name), super::Form::Integer)
+        says.number("attempts", name, headers.last(name), Form::Integer)
     };
     let redelivered = count(says, "MT-Fault-RedeliveryCount").or_else(|| count(says, "MT-Redelivery-Count"));
     let retries = count(says, "MT-Fault-RetryCount");

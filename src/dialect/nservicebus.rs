@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use serde_json::Value as Json;
 
 use super::{Dialect, Look, Mark, Testimony, splice, thrown, when};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Message, Value};
 
@@ -126,7 +127,7 @@ fn death(words: &Words<'_>, says: &mut Testimony) -> Death {
     };
     let inner = info("InnerExceptionType");
     if let Some(trace) = info("StackTrace") {
-        thrown::put(&mut death, &trace, |_| false);
+        thrown::put(&mut death, Language::DotNet, &trace, |_| false);
     }
     // InnerExceptionType is one level; the trace may go deeper. Without either there is no inner one.
     if death.root_class == death.error_class {

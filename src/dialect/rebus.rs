@@ -1,6 +1,7 @@
 //! Rebus: one error queue for many endpoints. The failure is one text, cut to a set length.
 
 use super::{Dialect, Look, Mark, Testimony, thrown};
+use crate::failure::stack::{self, Language};
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::Header;
 
@@ -38,12 +39,18 @@ impl Dialect for Rebus {
         let mut death = Death { place: says.origin.clone(), count: 1, ..Death::default() };
         match says.text("message", DETAILS, headers.last(DETAILS)) {
             Some(details) => {
-                thrown::put(&mut death, &details, |_| false);
-                if let Some(tries) = unhandled(death.message.as_deref().unwrap_or(&details)) {
-                    says.attempts = Some(tries);
-                    // The aggregate only counts: what the handler said is the cause's message.
-                    death.message = death.root_message.take();
+                says.attempts = details.lines().next().and_then(unhandled);
+                let own = without_list(&details);
+                thrown::put(&mut death, Language::DotNet, own, |_| false);
+                if death.message.as_deref().and_then(unhandled).is_some() {
+                    // The aggregate only counts: what the handler said is the message of its cause.
+                    let links = stack::chain_in(Language::DotNet, own);
+                    let thrown = stack::behind_in(&links, |class| class == "System.AggregateException");
+                    death.message = thrown.and_then(|link| link.message).map(str::to_owned);
+                    death.root_message =
+                        death.root_message.filter(|words| Some(words) != death.message.as_ref());
                 }
+                death.stack = Some(details);
             }
             None => says.doubt("message", "there is no rbs2-error-details"),
         }
@@ -59,6 +66,19 @@ impl Dialect for Rebus {
     fn owns(&self, header: &Header) -> bool {
         matches!(header.name.as_str(), DETAILS | SOURCE | "rbs2-delivery-count" | "rbs2-defer-count")
     }
+}
+
+/// Old versions list the exceptions in words of their own: `5 unhandled exceptions: 01/03/2026 12:00:00:
+/// System.X: …`. Then what follows the first time is a trace.
+fn without_list(details: &str) -> &str {
+    let Some((head, rest)) = details.split_once(" unhandled exceptions: ") else { return details };
+    if head.is_empty() || !head.bytes().all(|b| b.is_ascii_digit()) {
+        return details;
+    }
+    let first_line = rest.lines().next().unwrap_or_default();
+    let class_ends = first_line.find("Exception: ").or_else(|| first_line.find("Error: ")).unwrap_or(0);
+    let class_starts = first_line[..class_ends].rfind(' ').map_or(0, |blank| blank + 1);
+    &rest[class_starts..]
 }
 
 /// `5 unhandled exceptions (…`, also behind the class.

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::{Dialect, Look, Mark, Testimony, thrown};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness, stack};
 use crate::letter::Header;
 
@@ -127,8 +128,8 @@ fn read(letter: &Look<'_>, says: &mut Testimony) {
     let own = trace.as_deref().map(without_quotes);
     if let (Some(trace), Some(own)) = (trace.as_deref(), own.as_deref()) {
         match behind_the_cut(own) {
-            Some(block) => thrown::put(&mut death, &block, is_wrapper),
-            None => thrown::put(&mut death, own, is_wrapper),
+            Some(block) => thrown::put(&mut death, Language::Java, &block, is_wrapper),
+            None => thrown::put(&mut death, Language::Java, own, is_wrapper),
         }
         death.stack = Some(trace.to_owned());
         if message.as_deref().is_some_and(|message| is_cut(message, trace)) {

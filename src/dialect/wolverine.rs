@@ -1,6 +1,7 @@
 //! Wolverine's dead-letter queue. Its header names are plain words, so several have to be there.
 
 use super::{Dialect, Look, Mark, Testimony, thrown, when};
+use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::Header;
 
@@ -64,7 +65,7 @@ impl Dialect for Wolverine {
             ..Death::default()
         };
         if let Some(stack) = text("exception-stack") {
-            thrown::put(&mut death, &stack, |_| false);
+            thrown::put(&mut death, Language::DotNet, &stack, |_| false);
         }
         if death.root_class.is_none() {
             death.root_class = death.error_class.clone();

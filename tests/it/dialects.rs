@@ -2,6 +2,7 @@
 
 mod amqp_cases;
 mod capture;
+mod hostile;
 mod sent_back;
 
 use std::path::Path;

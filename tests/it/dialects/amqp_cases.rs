@@ -197,3 +197,69 @@ fn numbers_come_in_any_width_and_as_text() {
         assert_eq!(masstransit.attempts, Some(3));
     }
 }
+
+#[test]
+fn rebus_before_aggregates_lists_exceptions_in_its_own_words() {
+    let details = "2 unhandled exceptions: 01/03/2026 12:00:00 +00:00: Shop.PaymentDeclinedException: card declined\n \
+                   ---> System.TimeoutException: no answer\n   --- End of inner exception stack trace ---\n   at Shop.A.B()";
+    let context = read(vec![("rbs2-error-details", text(details)), ("rbs2-source-queue", text("orders"))]);
+    let last = context.last().unwrap();
+    assert_eq!(context.attempts, Some(2));
+    assert_eq!(last.error_class.as_deref(), Some("Shop.PaymentDeclinedException"));
+    assert_eq!(last.root_class.as_deref(), Some("System.TimeoutException"));
+    assert_eq!(last.message.as_deref(), Some("card declined"));
+    assert_eq!(last.stack.as_deref(), Some(details));
+    // An aggregate over a chain: the handler's own error is the one behind the aggregate.
+    let details = "System.AggregateException: 1 unhandled exceptions (card declined)\n ---> Shop.PaymentDeclinedException: \
+                   card declined\n ---> System.TimeoutException: no answer\n   --- End of inner exception stack trace ---\n   \
+                   at Shop.A.B()\n   --- End of inner exception stack trace ---";
+    let context = read(vec![("rbs2-error-details", text(details))]);
+    let last = context.last().unwrap();
+    assert_eq!(context.attempts, Some(1));
+    assert_eq!(last.message.as_deref(), Some("card declined"));
+    assert_eq!(last.root_class.as_deref(), Some("System.TimeoutException"));
+    assert_eq!(last.root_message.as_deref(), Some("no answer"));
+}
+
+#[test]
+fn masstransits_headers_may_lie_in_the_body() {
+    let mut letter = letter(Headers::new());
+    letter.message.body = Some(
+        br#"{"messageId":"m-1","messageType":["urn:message:A"],"message":{},"headers":{"MT-Reason":"fault",
+            "MT-Fault-ExceptionType":"Shop.A","MT-Fault-Message":"no","MT-Fault-RetryCount":"2",
+            "MT-Fault-InputAddress":"amazonsqs://us-east-1/orders"}}"#
+            .as_slice()
+            .into(),
+    );
+    let context = dialect::read(&letter);
+    assert_eq!(context.attempts, Some(3));
+    assert_eq!(context.origin.unwrap().queue.as_deref(), Some("orders"));
+    assert_eq!(context.event_id.as_deref(), Some("m-1"));
+    assert_eq!(context.deaths[0].error_class.as_deref(), Some("Shop.A"));
+}
+
+#[test]
+fn celerys_retries_and_the_brokers_rejections_add_up() {
+    let context = read(vec![
+        ("task", text("orders.process")),
+        ("id", text("t-1")),
+        ("argsrepr", text("()")),
+        ("retries", Value::I64(2)),
+        ("x-death", Value::List(vec![death("orders", "", "orders", Some(3))])),
+    ]);
+    assert_eq!(context.attempts, Some(5));
+    assert_eq!(context.event_id.as_deref(), Some("t-1"));
+}
+
+#[test]
+fn a_wait_after_the_last_death_is_said() {
+    let tier = entry(&[
+        ("queue", text("orders.retry")),
+        ("reason", text("expired")),
+        ("time", Value::Timestamp(1_745_575_800)),
+    ]);
+    let context = read(vec![("x-death", Value::List(vec![tier, death("orders", "ev", "k", Some(2))]))]);
+    assert_eq!(context.attempts, Some(2));
+    assert_eq!(context.last().unwrap().reason.as_deref(), Some("rejected"));
+    assert!(doubts(&context, "deaths").contains("waited since"));
+}

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use redrive::dead_letter::DeadLetter;
 use redrive::dialect;
 use redrive::failure::{FailureContext, Prospect};
 use redrive::letter::{Header, Headers, Message, RawLetter, Value};
+use redrive::topology::{At, Channel, EventIdRule, GroupRule};
 
 use super::capture::Capture;
 
@@ -42,7 +44,7 @@ fn to_queue(context: &FailureContext) -> Option<&str> {
     })
 }
 
-fn all(prefixes: &[&str]) -> Vec<Capture> {
+pub fn all(prefixes: &[&str]) -> Vec<Capture> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/letters");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -531,4 +533,24 @@ fn what_is_not_the_message_is_refused() {
     assert_eq!((context.attempts, context.event_id.as_deref()), (Some(5), Some("e-1")));
     assert!(context.value_unavailable);
     refused(&record);
+}
+
+/// What an earlier redrive wrote lies inside the envelope, and so do the headers that name the event.
+#[test]
+fn identity_and_the_count_of_redrives_are_found_inside_an_envelope() {
+    let channel = Channel {
+        event_id: At::nowhere(EventIdRule::Header("event-id".to_owned())),
+        group: At::nowhere(GroupRule::Body("/customer".to_owned())),
+        ..Channel::default()
+    };
+    let mut letter = letter("easynetq-7-default-error-queue");
+    let mut body: serde_json::Value = serde_json::from_slice(letter.message.body.as_ref().unwrap()).unwrap();
+    body["BasicProperties"]["Headers"] =
+        serde_json::json!({"event-id": "ev-1", "redrive-count": "3", "redrive-run": "r7/12", "x-death": []});
+    letter.message.body = Some(body.to_string().into());
+    let letter = DeadLetter::of(letter, &channel);
+    assert_eq!(letter.redriven, 3);
+    assert_eq!(letter.sent_by, Some(("r7".to_owned(), 12)));
+    assert_eq!(letter.event_id.value.as_deref(), Some("ev-1"));
+    assert_eq!(letter.group.value.as_deref(), Some("c-17"));
 }

@@ -111,6 +111,8 @@ impl Place {
         let mut db = Connection::open_with_flags(&self.path, flags).doing(action)?;
         db.busy_handler(Some(wait)).doing(action)?;
         db.set_prepared_statement_cache_capacity(64);
+        // 8 MiB: enough for the upper levels of the trees and a batch.
+        db.pragma_update(None, "cache_size", -8_000).doing(action)?;
         Ok(db)
     }
 
@@ -146,6 +148,47 @@ pub fn path_of(url: &str) -> Option<String> {
 /// Begins a transaction that may write: it waits for other writers here, and never in the middle.
 pub fn begin(db: &Connection, action: impl FnOnce() -> String) -> Result<Transaction<'_>> {
     Transaction::new_unchecked(db, TransactionBehavior::Immediate).doing(action)
+}
+
+/// As [`begin`], for a change that need not be on the disk before the next one that has to: a claim. If
+/// power fails before, the claim never was, and its letter is free.
+pub fn begin_unsynced(db: &Connection, action: impl FnOnce() -> String) -> Result<Unsynced<'_>> {
+    let set = db.pragma_update(None, "synchronous", "NORMAL");
+    let begun = set.and_then(|()| Transaction::new_unchecked(db, TransactionBehavior::Immediate));
+    // Made before anything can fail, so that full durability comes back in every case.
+    let guard = FullAgain(db);
+    Ok(Unsynced { tx: begun.doing(action)?, _guard: guard })
+}
+
+/// See [`begin_unsynced`]. The fields are dropped in this order.
+pub struct Unsynced<'db> {
+    tx: Transaction<'db>,
+    _guard: FullAgain<'db>,
+}
+
+impl Unsynced<'_> {
+    /// Commits without waiting for the disk.
+    pub fn commit(self, action: impl FnOnce() -> String) -> Result<()> {
+        commit(self.tx, action)
+    }
+}
+
+impl std::ops::Deref for Unsynced<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.tx
+    }
+}
+
+/// Sets full durability when it goes out of scope, after its transaction.
+struct FullAgain<'db>(&'db Connection);
+
+impl Drop for FullAgain<'_> {
+    fn drop(&mut self) {
+        // Cannot fail outside a transaction; if it could, `begin` would say so at the next change.
+        let _ = self.0.pragma_update(None, "synchronous", "FULL");
+    }
 }
 
 /// Commits. An error here leaves open whether it happened, unless SQLite only was busy.

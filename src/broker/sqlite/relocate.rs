@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::file::{Doing, Place, begin, commit};
+use super::file::{Doing, Place, begin, begin_unsynced, commit};
 use super::letters::{self, Written};
 use super::lock::{self, give_back, same_queue, still_ours};
 use super::queues::{self, Queue};
@@ -106,7 +106,7 @@ impl Session {
         let action = || format!("claim from {}", self.queue.name);
         let now = self.place.now();
         let mut claims = Claims { exhausted: next.is_empty(), ..Claims::default() };
-        let tx = begin(&self.db, action)?;
+        let tx = begin_unsynced(&self.db, action)?;
         still_ours(&tx, &self.queue, self.epoch)?;
         let token: String =
             tx.query_row("SELECT lower(hex(randomblob(8)))", [], |row| row.get(0)).doing(action)?;
@@ -143,20 +143,13 @@ impl Session {
             let receipt = Receipt(format!("m{id}.{token}"));
             claims.got.push(Claimed { seq: wanted.seq, receipt, letter });
         }
-        commit(tx, action)?;
+        tx.commit(action)?;
         Ok(claims)
     }
 
     /// Leases one letter unless another reader holds it. Does not count as a receive: the letter comes back
     /// as it was.
-    fn take(
-        &self,
-        tx: &Transaction<'_>,
-        id: i64,
-        token: &str,
-        until: i64,
-        now: i64,
-    ) -> rusqlite::Result<bool> {
+    fn take(&self, tx: &Connection, id: i64, token: &str, until: i64, now: i64) -> rusqlite::Result<bool> {
         let taken = tx
             .prepare_cached(
                 "INSERT INTO lease (letter, queue, key, token, owner, until, receives)
@@ -312,11 +305,11 @@ impl Session {
 
     fn release(&mut self, batch: &[Receipt]) -> Result<()> {
         let action = || format!("give back {} letters of {}", batch.len(), self.queue.name);
-        let tx = begin(&self.db, action)?;
+        let tx = begin_unsynced(&self.db, action)?;
         for (id, token) in batch.iter().filter_map(parse_receipt) {
             give_back(&tx, "letter = ?1 AND token = ?2", params![id, token]).doing(action)?;
         }
-        commit(tx, action)
+        tx.commit(action)
     }
 
     fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
@@ -336,7 +329,7 @@ impl Session {
         let action = || format!("renew the lock of {}", self.queue.name);
         let now = self.place.now();
         let until = now.saturating_add(self.claim_for);
-        let tx = begin(&self.db, action)?;
+        let tx = begin_unsynced(&self.db, action)?;
         still_ours(&tx, &self.queue, self.epoch)?;
         tx.prepare_cached("UPDATE lock SET seen_at = ?2, until = ?3 WHERE queue = ?1")
             .and_then(|mut update| update.execute(params![self.queue.id, now, until]))
@@ -346,7 +339,7 @@ impl Session {
                 .and_then(|mut update| update.execute(params![id, token, until]))
                 .doing(action)?;
         }
-        commit(tx, action)
+        tx.commit(action)
     }
 
     /// Reads only what came into the dead-letter queue since the last call.

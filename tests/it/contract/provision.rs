@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redrive::broker::{Broker, Provision};
-use redrive::plan::{Change, FieldChange, Property, Resource, Role};
+use redrive::plan::Change;
 use redrive::topology::Channel;
 
 use super::Bench;
@@ -28,46 +28,10 @@ pub(crate) use provision_suite;
 pub async fn plan(broker: &dyn Provision, channel: &Channel) -> Vec<Change> {
     let observed = broker.observe(&[channel]).await.unwrap();
     let mut changes = Vec::new();
-    for resource in broker.desired(&[channel]) {
-        let there = observed.iter().find(|o| o.name == resource.name && o.kind == resource.kind);
-        let change = match there {
-            None => Change::Create { resource },
-            Some(there) => {
-                let fields = differences(&resource, there);
-                if fields.is_empty() {
-                    Change::Keep { resource: there.clone() }
-                } else {
-                    Change::Update { resource, fields }
-                }
-            }
-        };
+    for change in redrive::plan::diff(&broker.desired(&[channel]), &observed) {
         changes.push(broker.judge(change).await.unwrap());
     }
-    changes.extend(
-        observed
-            .into_iter()
-            .filter(|resource| resource.role == Role::Undeclared)
-            .map(|resource| Change::Undeclared { resource }),
-    );
     changes
-}
-
-fn differences(desired: &Resource, observed: &Resource) -> Vec<FieldChange> {
-    let value = |properties: &[Property], name: &str| {
-        properties.iter().find(|property| property.name == name).map(|property| property.value.clone())
-    };
-    desired
-        .properties
-        .iter()
-        .filter_map(|wanted| {
-            let from = value(&observed.properties, &wanted.name);
-            (from.as_deref() != Some(&wanted.value)).then(|| FieldChange {
-                name: wanted.name.clone(),
-                from,
-                to: Some(wanted.value.clone()),
-            })
-        })
-        .collect()
 }
 
 fn pending(changes: &[Change]) -> Vec<&Change> {

@@ -1,6 +1,6 @@
 //! A file of its own for a test, with a channel and an application at it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ use redrive::topology::{At, BrokerDecl, Channel, DeadLetterDecl, GroupRule, Tier
 
 /// A folder, the clock, a channel.
 pub struct Bench {
-    pub folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Removed at the end, if it is ours.
+    _made: Option<tempfile::TempDir>,
     pub clock: Arc<dyn Clock>,
     pub channel: Channel,
 }
@@ -26,7 +28,22 @@ impl Bench {
 
     /// By this clock, nothing provisioned.
     pub fn at(clock: Arc<dyn Clock>) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), clock, channel: channel("orders") }
+        let made = tempfile::tempdir().unwrap();
+        Self { folder: made.path().to_owned(), _made: Some(made), clock, channel: channel("orders") }
+    }
+
+    /// Of another process.
+    pub fn of_folder(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            _made: None,
+            clock: Arc::new(SystemClock),
+            channel: channel("orders"),
+        }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// By this clock, provisioned.
@@ -37,7 +54,7 @@ impl Bench {
     }
 
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("redrive.db")
+        self.folder.join("redrive.db")
     }
 
     pub fn decl(&self) -> BrokerDecl {
@@ -49,7 +66,7 @@ impl Bench {
     }
 
     pub fn context(&self, writes: bool) -> OpenContext {
-        OpenContext { clock: self.clock.clone(), base: self.folder.path().to_owned(), writes }
+        OpenContext { clock: self.clock.clone(), base: self.folder.clone(), writes }
     }
 
     pub async fn open(&self, writes: bool) -> Box<dyn Broker> {

@@ -25,7 +25,7 @@ async fn k36_looking_makes_no_file() {
         let error = broker.snapshot(&bench.channel, Want::default()).await.err().unwrap();
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
-    let made: Vec<_> = std::fs::read_dir(bench.folder.path()).unwrap().collect();
+    let made: Vec<_> = std::fs::read_dir(bench.folder()).unwrap().collect();
     assert!(made.is_empty(), "{made:?}");
 }
 

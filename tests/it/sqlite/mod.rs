@@ -3,4 +3,7 @@
 
 mod application;
 pub mod bench;
+mod documented;
 mod files;
+mod processes;
+mod relay;

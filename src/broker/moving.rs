@@ -185,11 +185,25 @@ pub trait Mover: Send {
     }
 
     /// Sends copies and waits for each answer: an `Ok` is a copy surely there. One answer per letter, in
-    /// the batch's order. An answer of kind `Unknown` is not a refusal. No hidden retries (m13).
+    /// the batch's order. An answer of kind `Unknown` is not a refusal; every other kind says that the copy
+    /// is surely not there, `Unreachable` and `Throttled` too: what may have left is `Unknown`. No hidden
+    /// retries (m13).
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>>;
 
     /// Removes originals for good, behind the broker's barrier (m22). One answer per receipt, in order.
     async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled>;
+
+    /// Settles one batch and publishes the next, side by side where the broker can. `settle` is recorded as
+    /// published already; neither half depends on the other.
+    async fn step(
+        &mut self,
+        publish: &[Outgoing],
+        settle: &[Receipt],
+    ) -> (Vec<Result<Published>>, Vec<Settled>) {
+        let settled = if settle.is_empty() { Vec::new() } else { self.settle(settle).await };
+        let published = if publish.is_empty() { Vec::new() } else { self.publish(publish).await };
+        (published, settled)
+    }
 
     /// Puts originals back as they were, in order.
     async fn release(&mut self, batch: &[Receipt]) -> Result<()>;

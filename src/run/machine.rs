@@ -219,7 +219,7 @@ impl Machine {
     }
 
     /// What to do next.
-    pub fn next(&mut self, now: Now<'_>) -> Action {
+    pub fn next(&mut self, now: &mut Now<'_>) -> Action {
         if !self.staged.is_empty()
             && let Some(action) = self.send(now)
         {
@@ -237,7 +237,7 @@ impl Machine {
                 return action;
             }
             if now.lock
-                && let Some(action) = self.pick(now.permits)
+                && let Some(action) = self.pick(&mut *now.permits)
             {
                 return action;
             }

@@ -1,10 +1,15 @@
 //! Runs: what a redrive decides and does. Order ([`lanes`]), decisions ([`machine`]), resume ([`recovery`])
-//! and pace are pure; the driver joins them to a ledger and a broker's mover.
+//! and [`pace`] are pure; the [`engine`] joins them to a ledger and a broker's mover.
 
+pub mod copy;
+pub mod engine;
+pub mod event;
+pub mod failpoint;
 pub mod lanes;
 pub mod machine;
 mod mutation;
 pub mod pace;
+pub mod prepare;
 pub mod recovery;
 #[cfg(test)]
 mod walk;

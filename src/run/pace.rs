@@ -39,7 +39,11 @@ pub struct Pace {
     burst: u32,
     per_second: f64,
     ramp: Option<Ramp>,
+    waiting: Option<Duration>,
 }
+
+/// The longest that a batch waits to become fuller.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 struct Ramp {
     began: Duration,
@@ -58,9 +62,14 @@ impl Pace {
     pub fn new(rate: Rate, ramp: Duration, clock: Arc<dyn Clock>) -> Self {
         let origin = clock.elapsed();
         match rate {
-            Rate::Unlimited => {
-                Self { clock, limiter: None, burst: u32::MAX, per_second: f64::INFINITY, ramp: None }
-            }
+            Rate::Unlimited => Self {
+                clock,
+                limiter: None,
+                burst: u32::MAX,
+                per_second: f64::INFINITY,
+                ramp: None,
+                waiting: None,
+            },
             Rate::PerSecond(per_second) => {
                 let burst = burst_of(per_second);
                 let period = Duration::from_secs_f64((1.0 / per_second).clamp(1e-9, 1e9));
@@ -69,7 +78,7 @@ impl Pace {
                     RateLimiter::direct_with_clock(quota, Ours { clock: Arc::clone(&clock), origin })
                 });
                 let ramp = (!ramp.is_zero()).then_some(Ramp { began: origin, over: ramp, sent: 0 });
-                Self { clock, limiter, burst, per_second, ramp }
+                Self { clock, limiter, burst, per_second, ramp, waiting: None }
             }
         }
     }
@@ -98,6 +107,38 @@ impl Pace {
         };
         if let Some(ramp) = &mut self.ramp {
             ramp.sent += taken as u64;
+        }
+        taken
+    }
+
+    /// Permits for a full batch of `could` letters, or for what there is once a batch has waited 50 ms for
+    /// them (protocol §2).
+    pub fn take_full(&mut self, could: usize) -> usize {
+        let full = could.min(self.burst as usize);
+        let now = self.clock.elapsed();
+        let since = *self.waiting.get_or_insert(now);
+        let allowed = self.under_ramp(full);
+        let taken = match &self.limiter {
+            None => allowed,
+            Some(limiter) if allowed == full => {
+                let n = u32::try_from(full).ok().and_then(NonZeroU32::new);
+                let fits = n.is_some_and(|n| matches!(limiter.check_n(n), Ok(Ok(()))));
+                if fits { full } else { 0 }
+            }
+            Some(_) => 0,
+        };
+        let taken = if taken > 0 {
+            if let Some(ramp) = &mut self.ramp {
+                ramp.sent += taken as u64;
+            }
+            taken
+        } else if now.saturating_sub(since) >= LONGEST_WAIT {
+            self.take(could)
+        } else {
+            0
+        };
+        if taken > 0 {
+            self.waiting = None;
         }
         taken
     }

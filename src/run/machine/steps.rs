@@ -14,7 +14,7 @@ impl Machine {
 
     /// Asks everything again at the moment of sending: lock, claim, lane (protocol §1, "moment of sending").
     /// What is not true any more goes back, with every unsent letter of its group behind it.
-    pub(super) fn send(&mut self, now: Now<'_>) -> Option<Action> {
+    pub(super) fn send(&mut self, now: &Now<'_>) -> Option<Action> {
         let staged = std::mem::take(&mut self.staged);
         let mut go = Vec::with_capacity(staged.len());
         let mut dropped = Vec::new();
@@ -76,11 +76,12 @@ impl Machine {
     }
 
     /// Takes the next batch: claimed letters in order whose lane is open.
-    pub(super) fn pick(&mut self, permits: usize) -> Option<Action> {
-        let most = permits.min(self.rules.batch);
+    pub(super) fn pick(&mut self, permits: &mut dyn FnMut(usize) -> usize) -> Option<Action> {
         if self.backoff || !self.to_prove.is_empty() {
             return None;
         }
+        let could = self.could_send();
+        let most = if could == 0 { 0 } else { permits(could).min(self.rules.batch) };
         let mut batch = Vec::new();
         let mut in_batch = std::collections::BTreeMap::<GroupKey, u32>::new();
         while batch.len() < most {

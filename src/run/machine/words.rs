@@ -200,10 +200,9 @@ pub enum Absent {
 }
 
 /// What the driver knows at the moment of asking.
-#[derive(Debug, Clone, Copy, Default)]
 pub struct Now<'a> {
-    /// Letters that the pace lets go.
-    pub permits: usize,
+    /// Takes permits from the pace: for as many as may go now of those that could.
+    pub permits: &'a mut dyn FnMut(usize) -> usize,
     /// The lock and its lease hold for long enough to send (m19).
     pub lock: bool,
     /// Claims that have run out, or will within the time a send may take.

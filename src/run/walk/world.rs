@@ -236,12 +236,13 @@ impl World {
     fn next_action(&mut self, config: &Config) -> Action {
         let process = self.process.as_mut().unwrap();
         let more = process.offered < config.groups.len();
-        let now =
-            Now { permits: config.batch, lock: process.lock, stale: &[], more, flush: config.transaction };
+        let mut permits = |could: usize| could;
+        let mut now =
+            Now { permits: &mut permits, lock: process.lock, stale: &[], more, flush: config.transaction };
         if !process.lock && !crate::run::mutation::mutated("m19") {
             process.machine.stop(Stop::Session);
         }
-        process.machine.next(now)
+        process.machine.next(&mut now)
     }
 
     fn carry_out(&mut self, config: &Config, action: Action, next: &mut Vec<World>) -> Result<(), String> {

@@ -1,0 +1,45 @@
+//! The copy of a letter as it is sent: bookkeeping off as its dialects say, redrive's own stamps on.
+
+use crate::dead_letter::DeadLetter;
+use crate::dialect;
+use crate::failure::Prospect;
+use crate::letter::{Message, Value};
+use crate::stamp;
+
+/// Most bytes of one stamp.
+const STAMP_MAX: usize = 400;
+
+/// The copy of `letter` that run `run` sends as number `seq`.
+///
+/// # Errors
+/// The prospect that forbids it.
+pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Prospect> {
+    let mut message = dialect::outgoing(&letter.raw, &letter.context)?;
+    let headers = &mut message.headers;
+    headers.replace(stamp::RUN, Value::from_text(format!("{run}/{seq}")));
+    headers.replace(stamp::COUNT, Value::from_text((letter.redriven.saturating_add(1)).to_string()));
+    let from = format!("{}/{}", letter.raw.facts.queue, letter.raw.id);
+    headers.replace(stamp::FROM, Value::from_text(plain(&from)));
+    if !headers.has(stamp::ORIGINAL_TIME)
+        && let Some(at) = first_published(letter)
+    {
+        headers.push(stamp::ORIGINAL_TIME, Value::from_text(at.rfc3339()));
+    }
+    Ok(message)
+}
+
+/// Bytes that the stamps add at most, for the size check before a run.
+pub const STAMPS_SIZE: u64 = 1024;
+
+fn first_published(letter: &DeadLetter) -> Option<crate::clock::Time> {
+    let origin = letter.context.origin.as_ref().and_then(|origin| origin.timestamp);
+    origin.or_else(|| letter.raw.facts.written_at.map(|(at, _)| at))
+}
+
+/// `[A-Za-z0-9._:/-]` only, bounded.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._:/-".contains(c) { c } else { '-' })
+        .take(STAMP_MAX)
+        .collect()
+}

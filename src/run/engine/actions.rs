@@ -1,0 +1,533 @@
+//! One action of the machine each, carried out at the ledger, the broker or the clock.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::super::copy;
+use super::super::event::Event;
+use super::super::failpoint;
+use super::super::machine::{Absent, Action, FateOf, Reply, SettleReply, Write};
+use super::{CLAIM_BYTES, Cause, Engine, EngineError, InHand};
+use crate::broker::{
+    Ask, BrokerError, Claimed, ErrorKind, Fate, Intent, Missing, Outgoing, Proof, Published, Receipt,
+    Settled, Wanted,
+};
+use crate::ledger::{Entry, LedgerError, LetterState};
+use crate::letter::Position;
+use crate::manifest::{Line, hex};
+
+impl Engine<'_> {
+    pub(super) async fn carry_out(&mut self, action: Action) -> Result<(), EngineError> {
+        match action {
+            Action::Offer(most) => self.offer(most)?,
+            Action::Claim(asked) => self.claim(asked).await?,
+            Action::Commit { writes, sync } => {
+                failpoint::hit("before_commit");
+                match self.record(&writes, sync) {
+                    Err(EngineError::Ledger(LedgerError::LockLost)) => self.stop(Cause::LockLost),
+                    other => other?,
+                }
+                failpoint::hit("after_commit");
+                self.machine.committed();
+            }
+            Action::Send { publish, settle } => self.send(publish, settle).await,
+            Action::Transfer(batch) => self.transfer(batch).await,
+            Action::Prove(batch) => self.prove(batch).await,
+            Action::Release(seqs) => {
+                failpoint::hit("before_release");
+                let receipts: Vec<Receipt> = seqs
+                    .iter()
+                    .filter_map(|seq| self.hand.remove(seq))
+                    .map(|hand| hand.claimed.receipt)
+                    .collect();
+                // A failed release changes no outcome: the claim ends by itself (protocol §3).
+                if let Err(error) = self.job.mover.release(&receipts).await {
+                    tracing::warn!(%error, "claims could not be given back; they end by themselves");
+                }
+                self.machine.released(&seqs);
+            }
+            Action::Backoff(times) => self.back_off(times).await,
+            Action::Wait => {
+                let pause = self.pace.pause(self.machine.could_send().max(1));
+                self.sleep(pause).await;
+            }
+            Action::End(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Sleeps, unless somebody asks to stop.
+    async fn sleep(&mut self, by: Duration) {
+        let clock = std::sync::Arc::clone(&self.job.clock);
+        let stopping = &mut self.job.stopping;
+        if *stopping.borrow_and_update() {
+            tokio::task::yield_now().await;
+            return clock.sleep(by.min(Duration::from_millis(5))).await;
+        }
+        tokio::select! {
+            () = clock.sleep(by) => {}
+            _ = stopping.changed() => {}
+        }
+    }
+
+    /// Waits longer with every failure in a row, never the same time twice, and gives up after a bound.
+    async fn back_off(&mut self, times: u32) {
+        let away = self.job.clock.elapsed().saturating_sub(self.last_success);
+        if away >= self.job.settings.reconnect_for {
+            let error = self.last_doubt.take().unwrap_or_else(|| {
+                BrokerError::new(ErrorKind::Unreachable, "reach the broker", "it did not come back")
+            });
+            return self.stop(Cause::Broker(error));
+        }
+        let base = 100u64.saturating_mul(1 << times.min(7)).min(10_000);
+        let mut random = [0u8; 2];
+        let _ = getrandom::fill(&mut random);
+        let jitter = u64::from(u16::from_le_bytes(random)) * (base / 2) / 65_536;
+        let wait = Duration::from_millis(base / 2 + jitter);
+        let what = self.last_doubt.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.job.observer.see(&Event::Trouble { what: &what, wait });
+        self.sleep(wait).await;
+    }
+
+    async fn claim(&mut self, asked: Vec<u64>) -> Result<(), EngineError> {
+        let mut bytes = 0u64;
+        let mut next = Vec::with_capacity(asked.len());
+        for seq in &asked {
+            let Some(line) = self.lines.get(seq) else { continue };
+            bytes += line.size;
+            if bytes > CLAIM_BYTES && !next.is_empty() {
+                break;
+            }
+            next.push(Wanted { seq: *seq, position: line.position.clone() });
+        }
+        // Only a broker that hands letters out in its own order asks; then every letter of the window counts.
+        let by_position: OnceLock<HashMap<Position, Vec<u64>>> = OnceLock::new();
+        let (lines, machine) = (&self.lines, &self.machine);
+        let wanted = |position: &Position| {
+            let map = by_position.get_or_init(|| {
+                let mut map = HashMap::<Position, Vec<u64>>::new();
+                for (seq, line) in lines.iter().filter(|(seq, _)| machine.wants(**seq)) {
+                    map.entry(line.position.clone()).or_default().push(*seq);
+                }
+                map
+            });
+            map.get(position).and_then(|seqs| seqs.first().copied())
+        };
+        let asked_at = self.job.clock.elapsed();
+        let result = self.job.mover.claim(&Ask { next: &next, wanted: &wanted, limit: next.len() }).await;
+        failpoint::hit("claimed");
+        let claims = match result {
+            Ok(claims) => claims,
+            Err(error) => {
+                self.machine.claimed(&asked, &[], &[], false);
+                self.session_error(error).await;
+                return Ok(());
+            }
+        };
+        self.last_success = asked_at;
+        let mut got = Vec::with_capacity(claims.got.len());
+        let mut missing = Vec::new();
+        let mut changed = Vec::new();
+        for claimed in claims.got {
+            let seq = claimed.seq;
+            match self.lines.get(&seq) {
+                Some(line) if is_same(line, &claimed) => {
+                    self.take(claimed, asked_at);
+                    got.push(seq);
+                }
+                // Not what was frozen: given back, and named.
+                _ => {
+                    changed.push(claimed.receipt);
+                    missing.push((seq, Absent::NotSeen));
+                }
+            }
+        }
+        if !changed.is_empty()
+            && let Err(error) = self.job.mover.release(&changed).await
+        {
+            tracing::warn!(%error, "claims could not be given back; they end by themselves");
+        }
+        missing.extend(self.what_is_missing(&claims.missing).await);
+        let reached = next.len();
+        let exhausted = claims.exhausted && reached == asked.len();
+        self.machine.claimed(&asked, &got, &missing, exhausted);
+        Ok(())
+    }
+
+    /// A letter that is gone was perhaps moved by this run, before a crash: the marks tell.
+    async fn what_is_missing(&mut self, missing: &[(u64, Missing)]) -> Vec<(u64, Absent)> {
+        let gone: Vec<u64> =
+            missing.iter().filter(|(_, why)| *why == Missing::Gone).map(|(seq, _)| *seq).collect();
+        let intents: Vec<Intent> = gone.iter().filter_map(|seq| self.intent(*seq)).collect();
+        let proofs = match intents.is_empty() {
+            true => Vec::new(),
+            false => self.job.mover.prove(&intents).await.unwrap_or_default(),
+        };
+        let moved: Vec<u64> = intents
+            .iter()
+            .zip(&proofs)
+            .filter(|(_, proof)| matches!(proof, Proof::Arrived(_)))
+            .map(|(intent, _)| intent.seq)
+            .collect();
+        missing
+            .iter()
+            .map(|(seq, why)| match why {
+                Missing::Gone if moved.contains(seq) => (*seq, Absent::Moved),
+                Missing::Gone => (*seq, Absent::Gone),
+                Missing::NotSeen => (*seq, Absent::NotSeen),
+            })
+            .collect()
+    }
+
+    pub(super) fn intent(&self, seq: u64) -> Option<Intent> {
+        let line = self.lines.get(&seq)?;
+        Some(Intent {
+            seq,
+            id: line.letter.clone(),
+            position: line.position.clone(),
+            first_intent: self.first_intent.get(&seq).copied().unwrap_or_default(),
+        })
+    }
+
+    /// The copy is made at once, so that a batch only has to be handed over.
+    fn take(&mut self, mut claimed: Claimed, asked_at: Duration) {
+        let letter = self.dead_letter(&claimed);
+        let copy = copy::outgoing(&letter, &self.job.run, claimed.seq).map_err(|prospect| match prospect {
+            crate::failure::Prospect::Refused { why, way_round } => format!("{why}; {way_round}"),
+            other => format!("{other:?}"),
+        });
+        claimed.letter.message = crate::letter::Message::default();
+        let until = asked_at + self.job.settings.claim_for;
+        self.hand.insert(claimed.seq, InHand { claimed, copy, until });
+    }
+
+    /// The batch as the broker takes it, and what cannot be made into a copy.
+    fn outgoing(&mut self, batch: &[u64]) -> (Vec<Outgoing>, Vec<(u64, String)>) {
+        let now = self.job.clock.now();
+        let mut ready = Vec::with_capacity(batch.len());
+        let mut unfit = Vec::new();
+        for seq in batch {
+            let Some(hand) = self.hand.get(seq) else {
+                unfit.push((*seq, "its claim is lost".to_owned()));
+                continue;
+            };
+            match &hand.copy {
+                Err(why) => unfit.push((*seq, why.clone())),
+                Ok(message) => {
+                    let line = self.lines.get(seq);
+                    ready.push(Outgoing {
+                        seq: *seq,
+                        receipt: hand.claimed.receipt.clone(),
+                        position: hand.claimed.letter.position.clone(),
+                        attempt: self.machine.attempt(*seq),
+                        first_intent: *self.first_intent.entry(*seq).or_insert(now),
+                        message: message.clone(),
+                        group: line.and_then(|line| line.group.clone()),
+                    });
+                }
+            }
+        }
+        (ready, unfit)
+    }
+
+    async fn send(&mut self, publish: Vec<u64>, settle: Vec<u64>) {
+        failpoint::hit("before_send");
+        let receipts: Vec<(u64, Receipt)> = settle
+            .iter()
+            .filter_map(|seq| Some((*seq, self.hand.get(seq)?.claimed.receipt.clone())))
+            .collect();
+        let mut settled: Vec<(u64, SettleReply)> = settle
+            .iter()
+            .filter(|seq| !self.hand.contains_key(seq))
+            .map(|seq| (*seq, SettleReply::Stale))
+            .collect();
+        let (ready, unfit) = self.outgoing(&publish);
+        let only: Vec<Receipt> = receipts.iter().map(|(_, receipt)| receipt.clone()).collect();
+        let (answers, settles) = self.job.mover.step(&ready, &only).await;
+        failpoint::hit("after_send");
+        for ((seq, _), answer) in receipts.iter().zip(settles) {
+            self.hand.remove(seq);
+            settled.push((
+                *seq,
+                match answer {
+                    Settled::Settled => SettleReply::Settled,
+                    Settled::Stale => SettleReply::Stale,
+                    Settled::Failed(error) => {
+                        self.last_doubt = Some(error);
+                        SettleReply::Failed
+                    }
+                },
+            ));
+        }
+        let mut replies: Vec<(u64, Reply)> = Vec::with_capacity(publish.len());
+        for (seq, why) in unfit {
+            self.refusals.insert(seq, ("refused".to_owned(), why));
+            replies.push((seq, Reply::Permanent));
+        }
+        let mut answers = answers.into_iter();
+        for outgoing in &ready {
+            let reply = match answers.next() {
+                Some(Ok(published)) => {
+                    self.last_success = self.job.clock.elapsed();
+                    self.arrived(outgoing.seq, &published);
+                    Reply::Ack
+                }
+                Some(Err(error)) => self.reply(outgoing.seq, error),
+                // An adapter that answers for fewer letters than it was given has said nothing about them.
+                None => Reply::Unknown { resend: self.resend_is_idempotent(outgoing.seq) },
+            };
+            replies.push((outgoing.seq, reply));
+        }
+        replies.sort_by_key(|(seq, _)| *seq);
+        self.machine.sent(&replies, &settled);
+    }
+
+    /// What an error on one letter's send means for that letter.
+    fn reply(&mut self, seq: u64, error: BrokerError) -> Reply {
+        let reply = match error.kind {
+            ErrorKind::Unknown => Reply::Unknown { resend: self.resend_is_idempotent(seq) },
+            ErrorKind::Unreachable | ErrorKind::Throttled => Reply::Transient,
+            ErrorKind::Rejected | ErrorKind::Other | ErrorKind::Stale => Reply::Permanent,
+            ErrorKind::Denied
+            | ErrorKind::NotFound
+            | ErrorKind::Fenced
+            | ErrorKind::Locked
+            | ErrorKind::Version
+            | ErrorKind::Unsupported => Reply::Session,
+        };
+        if reply == Reply::Session {
+            self.cause.get_or_insert(Cause::Broker(error.clone()));
+        }
+        self.refusals.insert(seq, words_of(&error));
+        self.last_doubt = Some(error);
+        reply
+    }
+
+    /// An error that is about no letter: claims, whole transactions.
+    async fn session_error(&mut self, error: BrokerError) {
+        if error.kind.transient() || error.kind == ErrorKind::Unknown {
+            self.last_doubt = Some(error);
+            self.back_off(1).await;
+        } else {
+            self.stop(Cause::Broker(error));
+        }
+    }
+
+    async fn transfer(&mut self, batch: Vec<u64>) {
+        failpoint::hit("before_transfer");
+        let (ready, unfit) = self.outgoing(&batch);
+        let mut fates: Vec<(u64, FateOf)> = Vec::with_capacity(batch.len());
+        let mut barred: Vec<String> = Vec::new();
+        for (seq, why) in unfit {
+            if let Some(group) = self.lines.get(&seq).and_then(|line| line.group.clone()) {
+                barred.push(group);
+            }
+            self.refusals.insert(seq, ("refused".to_owned(), why));
+            fates.push((seq, FateOf::Refused));
+        }
+        // A batch whose first letter dropped out is not sent without it (m23).
+        let (go, stay): (Vec<Outgoing>, Vec<Outgoing>) = ready.into_iter().partition(|outgoing| {
+            outgoing.group.as_ref().is_none_or(|group| !barred.contains(group)) || super::mutated("m23")
+        });
+        fates.extend(stay.iter().map(|outgoing| (outgoing.seq, FateOf::Withdrawn)));
+        let result = match go.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.job.mover.transfer(&go).await,
+        };
+        failpoint::hit("after_transfer");
+        match result {
+            Ok(answers) => {
+                self.last_success = self.job.clock.elapsed();
+                for (outgoing, fate) in go.iter().zip(answers) {
+                    let fate = match fate {
+                        Fate::Moved(published) => {
+                            self.arrived(outgoing.seq, &published);
+                            FateOf::Moved
+                        }
+                        Fate::Refused(error) => {
+                            self.refusals.insert(outgoing.seq, words_of(&error));
+                            self.last_doubt = Some(error);
+                            FateOf::Refused
+                        }
+                        Fate::Lost => FateOf::Lost,
+                        Fate::Withdrawn => FateOf::Withdrawn,
+                    };
+                    if matches!(fate, FateOf::Moved | FateOf::Lost) {
+                        self.hand.remove(&outgoing.seq);
+                    }
+                    fates.push((outgoing.seq, fate));
+                }
+                fates.sort_by_key(|(seq, _)| *seq);
+                self.machine.transferred(&fates);
+            }
+            Err(error) => {
+                let reply = match error.kind {
+                    ErrorKind::Unknown => Reply::Unknown { resend: false },
+                    kind if kind.transient() => Reply::Transient,
+                    _ => Reply::Session,
+                };
+                self.last_doubt = Some(error.clone());
+                if reply == Reply::Session {
+                    self.stop(Cause::Broker(error));
+                }
+                self.machine.transferred(&fates);
+                let tried: Vec<u64> = go.iter().map(|outgoing| outgoing.seq).collect();
+                self.machine.transfer_failed(&tried, reply);
+            }
+        }
+    }
+
+    async fn prove(&mut self, batch: Vec<u64>) {
+        let intents: Vec<Intent> = batch.iter().filter_map(|seq| self.intent(*seq)).collect();
+        match self.job.mover.prove(&intents).await {
+            Ok(proofs) => {
+                let answers: Vec<(u64, Option<bool>)> = intents
+                    .iter()
+                    .zip(proofs)
+                    .map(|(intent, proof)| {
+                        let arrived = match proof {
+                            Proof::Arrived(published) => {
+                                self.arrived(intent.seq, &published);
+                                self.hand.remove(&intent.seq);
+                                Some(true)
+                            }
+                            Proof::Absent => Some(false),
+                            Proof::ResendSafe | Proof::Unknown => None,
+                        };
+                        (intent.seq, arrived)
+                    })
+                    .collect();
+                self.machine.proved(&answers);
+            }
+            Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
+                self.last_doubt = Some(error);
+                self.back_off(2).await;
+                if self.cause.is_some() {
+                    let unknown: Vec<_> = batch.iter().map(|seq| (*seq, None)).collect();
+                    self.machine.proved(&unknown);
+                }
+            }
+            Err(error) => {
+                let unknown: Vec<_> = batch.iter().map(|seq| (*seq, None)).collect();
+                self.stop(Cause::Broker(error));
+                self.machine.proved(&unknown);
+            }
+        }
+    }
+
+    fn arrived(&mut self, seq: u64, published: &Published) {
+        if self.job.observer.wants_letters()
+            && let Some(line) = self.lines.get(&seq)
+        {
+            let event = Event::Letter { line, outcome: "moved", detail: published.at.as_deref() };
+            self.job.observer.see(&event);
+        }
+    }
+
+    /// Writes entries of the machine into the ledger.
+    pub(super) fn record(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
+        let now = self.job.clock.now();
+        // A later entry of a letter replaces an earlier one.
+        let mut last: HashMap<u64, usize> = HashMap::with_capacity(writes.len());
+        for (index, (seq, _)) in writes.iter().enumerate() {
+            last.insert(*seq, index);
+        }
+        let behind_names: Vec<Option<String>> = writes
+            .iter()
+            .map(|(_, write)| match write {
+                Write::Held { behind } => Some(self.name_of(*behind)),
+                _ => None,
+            })
+            .collect();
+        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(last.len());
+        for (index, (seq, write)) in writes.iter().enumerate() {
+            if last.get(seq) != Some(&index) {
+                continue;
+            }
+            let Some(line) = self.lines.get(seq) else { continue };
+            let refusal = self.refusals.get(seq);
+            let behind = behind_names.get(index).and_then(Option::as_deref);
+            entries.push(entry(line, *write, refusal, behind));
+            if let Write::Intended { .. } = write {
+                self.first_intent.entry(*seq).or_insert(now);
+            }
+        }
+        self.job.ledger.write(&mut self.writes, &self.job.lock, &entries, now, sync)?;
+        self.recorded = self.job.clock.elapsed();
+        if self.job.observer.wants_letters() {
+            for entry in &entries {
+                if let Some((outcome, code, _, behind)) = entry.note {
+                    let detail = behind.or(Some(code));
+                    self.job.observer.see(&Event::Letter { line: entry.line, outcome, detail });
+                }
+            }
+        }
+        for (seq, write) in writes {
+            if is_last(*write) {
+                self.lines.remove(seq);
+                self.first_intent.remove(seq);
+                self.refusals.remove(seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of a letter of this run, for a note on one that waits for it.
+    fn name_of(&self, seq: u64) -> String {
+        match self.lines.get(&seq) {
+            Some(line) => line.letter.as_str().to_owned(),
+            None => {
+                let note = self.job.ledger.notes(self.job.number, seq.saturating_sub(1), 1);
+                match note.ok().and_then(|notes| notes.into_iter().next()).filter(|note| note.seq == seq) {
+                    Some(note) => note.letter,
+                    None => format!("no. {seq}"),
+                }
+            }
+        }
+    }
+}
+
+/// Will nothing more be written about the letter in this part of the run?
+fn is_last(write: Write) -> bool {
+    !matches!(write, Write::Intended { .. } | Write::Planned | Write::Published)
+}
+
+fn words_of(error: &BrokerError) -> (String, String) {
+    let code = error.code.clone().unwrap_or_else(|| format!("{:?}", error.kind).to_uppercase());
+    (code, error.message.clone())
+}
+
+/// Is what was claimed what was frozen, by its body?
+fn is_same(line: &Line, claimed: &Claimed) -> bool {
+    use sha2::Digest;
+    let body = claimed.letter.message.body.as_ref();
+    match (&line.body, body) {
+        (None, None) => true,
+        (Some(frozen), Some(body)) => *frozen == hex(&sha2::Sha256::digest(body)),
+        _ => false,
+    }
+}
+
+fn entry<'l>(
+    line: &'l Line,
+    write: Write,
+    refusal: Option<&'l (String, String)>,
+    behind: Option<&'l str>,
+) -> Entry<'l> {
+    let code = refusal.map_or("no_answer", |(code, _)| code.as_str());
+    let text = refusal.map(|(_, text)| text.as_str());
+    let (state, attempt, note) = match write {
+        Write::Intended { attempt } => (Some(LetterState::Intended), attempt, None),
+        Write::Planned => (Some(LetterState::Planned), 0, None),
+        Write::Published => (Some(LetterState::Published), 0, None),
+        Write::Settled => (Some(LetterState::Settled), 0, None),
+        Write::Failed => (Some(LetterState::Failed), 0, Some(("failed", code, text, None))),
+        Write::InDoubt => (Some(LetterState::InDoubt), 0, Some(("in_doubt", code, text, None))),
+        Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),
+        Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
+        Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
+        Write::NotSeen => (None, 0, Some(("untouched", "not_seen", None, None))),
+    };
+    Entry { line, state, attempt, hash: None, note }
+}

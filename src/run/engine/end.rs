@@ -1,0 +1,161 @@
+//! The end of a run: nothing stays intended, six counts that add up, claims and locks given back (I7).
+
+use std::time::Duration;
+
+use super::super::event::Event;
+use super::super::failpoint;
+use super::super::machine::Stop;
+use super::{Engine, EngineError};
+use crate::broker::BrokerError;
+use crate::ledger::{Counts, Entry, LedgerError, LetterState};
+
+/// Why a run ended before all was done.
+#[derive(Debug, Clone)]
+pub enum Cause {
+    /// A signal.
+    Asked,
+    /// `runs pause`.
+    Paused,
+    /// `runs stop`.
+    StoppedFromOutside,
+    /// So many errors in a row; the last one, if the broker said something.
+    Errors(Option<BrokerError>),
+    /// So many of the moved letters died again.
+    Refailed {
+        /// Died again.
+        count: u64,
+        /// Of so many moved.
+        of: u64,
+        /// The limit, as a part of one.
+        limit: f64,
+    },
+    /// The broker will not, or cannot be reached.
+    Broker(BrokerError),
+    /// Another process took over.
+    LockLost,
+}
+
+/// How a part of a run ended.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// Why, if not because all was done.
+    pub cause: Option<Cause>,
+    /// The six counts, over all parts.
+    pub counts: Counts,
+    /// Moved, and the original is still there.
+    pub unsettled: u64,
+    /// Not visible to the broker when they were wanted.
+    pub not_seen: u64,
+    /// Died again by now, where looking costs nothing.
+    pub refailed: Option<u64>,
+    /// How long this part took.
+    pub took: Duration,
+    /// Moved in this part.
+    pub moved_now: u64,
+}
+
+impl Engine<'_> {
+    pub(super) async fn close(mut self, result: Result<Stop, EngineError>) -> Result<End, EngineError> {
+        let lost = match &result {
+            Ok(_) => matches!(self.cause, Some(Cause::LockLost)),
+            Err(EngineError::Ledger(LedgerError::LockLost)) => true,
+            Err(_) => false,
+        };
+        match result {
+            Ok(Stop::Errors) => {
+                self.cause.get_or_insert(Cause::Errors(self.last_doubt.clone()));
+            }
+            Ok(_) => {}
+            Err(EngineError::Ledger(LedgerError::LockLost)) => {
+                self.cause.get_or_insert(Cause::LockLost);
+            }
+            Err(error) => {
+                let _ = self.job.mover.end().await;
+                return Err(error);
+            }
+        }
+        failpoint::hit("before_end");
+        if !lost {
+            self.close_intents()?;
+        }
+        if self.looks_at_refailed
+            && let Ok(Some(count)) = self.job.mover.refailed().await
+        {
+            self.refailed = Some(count);
+        }
+        let tally = self.machine.tally();
+        let counts = self.count()?;
+        let progress = self.progress();
+        self.job.observer.see(&Event::Progress(progress));
+        let took = self.job.clock.elapsed().saturating_sub(self.begun);
+        let moved_now = self.machine.tally().moved.saturating_sub(self.moved_before);
+        if let Err(error) = self.job.mover.end().await {
+            tracing::warn!(%error, "the session could not be closed; its claims and lock end by themselves");
+        }
+        failpoint::hit("after_end");
+        if !counts.add_up() && !lost {
+            return Err(EngineError::Counts(format!("the counts do not add up: {counts:?}, {tally:?}")));
+        }
+        Ok(End {
+            cause: self.cause,
+            counts,
+            unsettled: tally.unsettled,
+            not_seen: tally.not_seen,
+            refailed: self.refailed,
+            took,
+            moved_now,
+        })
+    }
+
+    /// What a resume found intended and never came to is in doubt, by name.
+    fn close_intents(&mut self) -> Result<(), EngineError> {
+        let mut after = 0;
+        loop {
+            let page = self.job.ledger.open_letters(self.job.number, after, 1000)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            let lines: Vec<_> = page
+                .iter()
+                .filter(|open| open.state == LetterState::Intended)
+                .map(super::recover::line_of)
+                .collect();
+            let entries: Vec<Entry<'_>> = lines
+                .iter()
+                .map(|line| Entry {
+                    line,
+                    state: Some(LetterState::InDoubt),
+                    attempt: 0,
+                    hash: None,
+                    note: Some(("in_doubt", "no_answer", None, None)),
+                })
+                .collect();
+            if !entries.is_empty() {
+                let now = self.job.clock.now();
+                self.job.ledger.write(&mut self.writes, &self.job.lock, &entries, now, true)?;
+            }
+        }
+    }
+
+    /// The six counts from the ledger, each counted by itself: what the machine says must be the same.
+    fn count(&mut self) -> Result<Counts, EngineError> {
+        let ledger = self.job.ledger.tally(self.job.number)?;
+        let of = |state| ledger.get(&state).copied().unwrap_or(0);
+        let tally = self.machine.tally();
+        // Lines that were never come to: those an earlier part did not bring to an end are untouched.
+        let mut unread = 0;
+        while let Some(line) = self.job.manifest.next_line()? {
+            if line.kept.is_none() && self.writes.state(self.job.ledger, line.seq)? == LetterState::Planned {
+                unread += 1;
+            }
+        }
+        Ok(Counts {
+            planned: self.job.planned,
+            moved: of(LetterState::Settled) + of(LetterState::Published),
+            skipped: of(LetterState::Gone) + of(LetterState::Twin) + self.job.kept.0,
+            failed: of(LetterState::Failed),
+            held: tally.held + self.job.kept.1,
+            in_doubt: of(LetterState::InDoubt) + of(LetterState::Intended),
+            untouched: tally.not_seen + self.machine.open_letters() + unread,
+        })
+    }
+}

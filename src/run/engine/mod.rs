@@ -1,0 +1,464 @@
+//! The driver: carries out what the [`Machine`](super::machine::Machine) decides, with a ledger, a broker's
+//! mover and a clock. It decides nothing about letters itself.
+
+mod actions;
+mod end;
+mod recover;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::BufReader;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub use end::{Cause, End};
+
+use super::event::{Event, Observer, Progress};
+use super::failpoint;
+use super::machine::{Action, Machine, Now, Rules, Start, Stop};
+use super::mutation::mutated;
+use super::pace::Pace;
+use super::recovery::{Orders, start_of};
+use crate::broker::{Atomicity, BrokerError, Capabilities, Claimed, Dedup, ErrorKind, Mover, Proof};
+use crate::clock::{Clock, Time};
+use crate::dead_letter::DeadLetter;
+use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
+use crate::letter::Message;
+use crate::manifest::{Line, OrderPolicy, Reader};
+use crate::topology::{Channel, Rate};
+
+/// How a run is to go.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Letters a second.
+    pub rate: Rate,
+    /// Time to reach it.
+    pub ramp: Duration,
+    /// Errors in a row that stop the run; 0 is never.
+    pub max_errors: u32,
+    /// Part of the moved letters, of 20 at least, that may die again before the run stops; `None`: not looked at.
+    pub stop_on_refail: Option<f64>,
+    /// Letters that are gone are skipped, and their groups go on.
+    pub allow_gone: bool,
+    /// Order within groups.
+    pub order: OrderPolicy,
+    /// How long a claim lasts without being renewed.
+    pub claim_for: Duration,
+    /// Publish, record, settle, even where the broker has transactions.
+    pub without_transactions: bool,
+    /// How long the broker may be away.
+    pub reconnect_for: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rate: Rate::PerSecond(50.0),
+            ramp: Duration::ZERO,
+            max_errors: 5,
+            stop_on_refail: Some(0.2),
+            allow_gone: false,
+            order: OrderPolicy::Group,
+            claim_for: Duration::from_secs(60),
+            without_transactions: false,
+            reconnect_for: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A run that is ready to go.
+pub struct Job<'a> {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The channel.
+    pub channel: &'a Channel,
+    /// What the broker can do for it.
+    pub capabilities: &'a Capabilities,
+    /// The record.
+    pub ledger: &'a mut Ledger,
+    /// Held for this run.
+    pub lock: Lock,
+    /// The run's id.
+    pub run: String,
+    /// Its number in the ledger.
+    pub number: i64,
+    /// The frozen selection; verified before.
+    pub manifest: Reader<BufReader<File>>,
+    /// Letters in it.
+    pub planned: u64,
+    /// Kept by rules known before: skipped, held.
+    pub kept: (u64, u64),
+    /// The broker's session.
+    pub mover: Box<dyn Mover>,
+    /// How.
+    pub settings: Settings,
+    /// Set if this is a resume.
+    pub resume: Option<Orders>,
+    /// Becomes true when somebody asks to stop.
+    pub stopping: watch::Receiver<bool>,
+    /// Who watches.
+    pub observer: &'a mut dyn Observer,
+}
+
+/// Most letters in a batch.
+const BATCH: usize = 1000;
+/// Most bytes claimed at once.
+const CLAIM_BYTES: u64 = 16 << 20;
+/// How long a send may take; claims and lock must last longer (m19).
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A letter in our hands: its claim, and the copy that will be sent.
+struct InHand {
+    claimed: Claimed,
+    copy: Result<Message, String>,
+    until: Duration,
+}
+
+struct Engine<'a> {
+    job: Job<'a>,
+    machine: Machine,
+    pace: Pace,
+    writes: Writes,
+    /// Lines in the window.
+    lines: BTreeMap<u64, Line>,
+    hand: HashMap<u64, InHand>,
+    /// When the first intent of a letter was written.
+    first_intent: HashMap<u64, Time>,
+    /// Codes and words of refusals that are not written yet.
+    refusals: HashMap<u64, (String, String)>,
+    no_more_lines: bool,
+    read: u64,
+    begun: Duration,
+    renewed: Duration,
+    recorded: Duration,
+    told: Duration,
+    looked: Duration,
+    last_success: Duration,
+    refailed: Option<u64>,
+    looks_at_refailed: bool,
+    cause: Option<Cause>,
+    moved_before: u64,
+    last_doubt: Option<BrokerError>,
+}
+
+/// Drives a run to its end. Whatever happens, what is in flight is brought to an end that the ledger tells.
+///
+/// # Errors
+/// Only what makes even that impossible: the ledger or the manifest cannot be read or written.
+pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
+    let rules = rules_of(&job);
+    let pace = Pace::new(job.settings.rate, job.settings.ramp, Arc::clone(&job.clock));
+    let now = job.clock.elapsed();
+    let writes = Writes::of(job.number);
+    let looks = job.settings.stop_on_refail.is_some();
+    let mut engine = Engine {
+        machine: Machine::new(rules),
+        pace,
+        writes,
+        lines: BTreeMap::new(),
+        hand: HashMap::new(),
+        first_intent: HashMap::new(),
+        refusals: HashMap::new(),
+        no_more_lines: false,
+        read: 0,
+        begun: now,
+        renewed: now,
+        recorded: now,
+        told: now,
+        looked: now,
+        last_success: now,
+        refailed: None,
+        looks_at_refailed: looks,
+        cause: None,
+        moved_before: 0,
+        last_doubt: None,
+        job,
+    };
+    failpoint::hit("begun");
+    let result = engine.run().await;
+    engine.close(result).await
+}
+
+/// What a driver cannot go on without.
+#[derive(Debug)]
+pub enum EngineError {
+    /// The ledger.
+    Ledger(LedgerError),
+    /// The run's own manifest.
+    Manifest(crate::manifest::Fault),
+    /// Counts that do not add up: a bug.
+    Counts(String),
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ledger(error) => write!(f, "the ledger: {error}"),
+            Self::Manifest(fault) => write!(f, "the run's manifest: {fault}"),
+            Self::Counts(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<LedgerError> for EngineError {
+    fn from(error: LedgerError) -> Self {
+        Self::Ledger(error)
+    }
+}
+
+impl From<crate::manifest::Fault> for EngineError {
+    fn from(fault: crate::manifest::Fault) -> Self {
+        Self::Manifest(fault)
+    }
+}
+
+fn rules_of(job: &Job<'_>) -> Rules {
+    let transaction =
+        job.capabilities.relocate == Atomicity::Transaction && !job.settings.without_transactions;
+    // A claim batch is no larger than what the rate lets go while the claim is good for a send.
+    let good_for = job.settings.claim_for.saturating_sub(SEND_TIMEOUT).as_secs_f64();
+    let claims = match job.settings.rate {
+        Rate::Unlimited => 2 * BATCH,
+        Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, 2 * BATCH),
+    };
+    Rules {
+        transaction,
+        ordered_batch: transaction && job.capabilities.ordered_batch,
+        window: 8 * BATCH,
+        batch: BATCH.min(claims),
+        claims,
+        attempts: 5,
+        max_errors: job.settings.max_errors,
+        allow_gone: job.settings.allow_gone,
+        ordered: job.settings.order == OrderPolicy::Group,
+    }
+}
+
+impl Engine<'_> {
+    async fn run(&mut self) -> Result<Stop, EngineError> {
+        if let Some(orders) = self.job.resume {
+            self.recover(orders).await?;
+            failpoint::hit("recovered");
+        }
+        loop {
+            self.housekeeping().await?;
+            match self.next() {
+                Action::End(stop) => return Ok(stop),
+                action => self.carry_out(action).await?,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Action {
+        let now = self.job.clock.elapsed();
+        let good_until = now + SEND_TIMEOUT;
+        let lock = self.renewed + self.job.settings.claim_for > good_until || mutated("m19");
+        let stale: Vec<u64> =
+            self.hand.iter().filter(|(_, hand)| hand.until <= good_until).map(|(seq, _)| *seq).collect();
+        let flush = now.saturating_sub(self.recorded) >= Duration::from_secs(1);
+        let pace = &mut self.pace;
+        let mut permits = |could: usize| pace.take_full(could);
+        let mut now = Now { permits: &mut permits, lock, stale: &stale, more: !self.no_more_lines, flush };
+        let action = self.machine.next(&mut now);
+        for seq in stale {
+            self.hand.remove(&seq);
+        }
+        action
+    }
+
+    /// What has to happen from time to time, whatever the letters do.
+    async fn housekeeping(&mut self) -> Result<(), EngineError> {
+        let now = self.job.clock.elapsed();
+        if *self.job.stopping.borrow() && self.cause.is_none() {
+            self.stop(Cause::Asked);
+        }
+        if now.saturating_sub(self.renewed) >= self.job.settings.claim_for / 3 {
+            self.renew().await?;
+        }
+        if now.saturating_sub(self.looked) >= Duration::from_secs(1) {
+            self.looked = now;
+            self.look_around().await?;
+        }
+        if now.saturating_sub(self.told) >= Duration::from_millis(100) {
+            self.told = now;
+            let progress = self.progress();
+            self.job.observer.see(&Event::Progress(progress));
+        }
+        Ok(())
+    }
+
+    async fn renew(&mut self) -> Result<(), EngineError> {
+        let at = self.job.clock.elapsed();
+        let held: Vec<u64> = self.machine.in_hand().filter(|seq| self.hand.contains_key(seq)).collect();
+        let receipts: Vec<_> = held.iter().map(|seq| self.hand[seq].claimed.receipt.clone()).collect();
+        match self.job.mover.renew(&receipts).await {
+            Ok(()) => {
+                self.renewed = at;
+                for seq in held {
+                    if let Some(hand) = self.hand.get_mut(&seq) {
+                        hand.until = at + self.job.settings.claim_for;
+                    }
+                }
+            }
+            // The lock may still hold: `next` sees when it no longer surely does.
+            Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
+                if at.saturating_sub(self.renewed) + SEND_TIMEOUT >= self.job.settings.claim_for {
+                    self.stop(Cause::Broker(error));
+                }
+            }
+            Err(error) => self.stop(Cause::Broker(error)),
+        }
+        let (now, lease) = (self.job.clock.now(), self.job.settings.claim_for);
+        match self.job.ledger.beat(&self.job.lock, now, lease) {
+            Err(LedgerError::LockLost) => {
+                self.stop(Cause::LockLost);
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Once a second: what others wish, what died again, and a sign of life in the ledger.
+    async fn look_around(&mut self) -> Result<(), EngineError> {
+        match self.job.ledger.wished(self.job.number)? {
+            Some(Wish::Pause) => self.stop(Cause::Paused),
+            Some(Wish::Stop) => self.stop(Cause::StoppedFromOutside),
+            None => {}
+        }
+        if self.looks_at_refailed {
+            match self.job.mover.refailed().await {
+                Ok(Some(count)) => {
+                    self.refailed = Some(count);
+                    let moved = self.machine.tally().moved;
+                    if let Some(limit) = self.job.settings.stop_on_refail
+                        && moved >= 20
+                        && count as f64 >= limit * moved as f64
+                        && count > 0
+                    {
+                        self.stop(Cause::Refailed { count, of: moved, limit });
+                    }
+                }
+                // Looking would cost something, or does not work: the end says "unknown".
+                Ok(None) | Err(_) => self.looks_at_refailed = false,
+            }
+        }
+        let counts = self.counts_so_far();
+        let unsettled = self.machine.tally().unsettled;
+        self.job.ledger.note_progress(self.job.number, &counts, unsettled, self.job.clock.now())?;
+        Ok(())
+    }
+
+    /// Stops in order, the first cause counts.
+    fn stop(&mut self, cause: Cause) {
+        if self.cause.is_none() {
+            self.machine.stop(match cause {
+                Cause::Broker(_) | Cause::LockLost => Stop::Session,
+                _ => Stop::Asked,
+            });
+            self.job.observer.see(&Event::Stopping { in_flight: self.hand.len() });
+            self.cause = Some(cause);
+        }
+    }
+
+    /// Counts so far; letters that have not been come to are untouched.
+    fn counts_so_far(&self) -> Counts {
+        let tally = self.machine.tally();
+        let mut counts = Counts {
+            planned: self.job.planned,
+            moved: tally.moved,
+            skipped: tally.skipped + self.job.kept.0,
+            failed: tally.failed,
+            held: tally.held + self.job.kept.1,
+            in_doubt: tally.in_doubt,
+            untouched: 0,
+        };
+        let known = counts.moved + counts.skipped + counts.failed + counts.held + counts.in_doubt;
+        counts.untouched = counts.planned.saturating_sub(known);
+        counts
+    }
+
+    fn progress(&self) -> Progress {
+        let counts = self.counts_so_far();
+        let took = self.job.clock.elapsed().saturating_sub(self.begun);
+        let moved = counts.moved.saturating_sub(self.moved_before);
+        let rate = if took.is_zero() { 0.0 } else { moved as f64 / took.as_secs_f64() };
+        Progress { counts, rate, allowed: self.pace.now_per_second(), refailed: self.refailed, took }
+    }
+
+    /// Reads more lines into the window.
+    fn offer(&mut self, most: usize) -> Result<(), EngineError> {
+        let mut taken = 0;
+        while taken < most {
+            let Some(line) = self.job.manifest.next_line()? else {
+                self.no_more_lines = true;
+                break;
+            };
+            self.read += 1;
+            // What a rule keeps was counted and written down before the first letter went.
+            if line.kept.is_some() && !mutated("m27") {
+                continue;
+            }
+            let start = self.start_of_line(&line)?;
+            if matches!(start, Start::Done { moved: true }) {
+                self.moved_before += 1;
+            }
+            let group = line.group.as_deref().map(hash);
+            self.machine.offer(line.seq, group, start, line.twins);
+            self.lines.insert(line.seq, line);
+            taken += 1;
+        }
+        Ok(())
+    }
+
+    fn start_of_line(&mut self, line: &Line) -> Result<Start, EngineError> {
+        let twin = line.twin_of.map(|of| Start::Twin { of });
+        let fresh = Start::Send { attempt: 0, open: false };
+        let Some(orders) = self.job.resume else { return Ok(twin.unwrap_or(fresh)) };
+        let state = self.writes.state(self.job.ledger, line.seq)?;
+        if state == LetterState::Planned {
+            return Ok(twin.unwrap_or(fresh));
+        }
+        let (mut attempt, mut proof) = (0, None);
+        if matches!(state, LetterState::Intended | LetterState::InDoubt)
+            && let Some(open) = self.job.ledger.open_letter(self.job.number, line.seq)?
+        {
+            attempt = open.attempt;
+            self.first_intent.insert(line.seq, open.first_at);
+            // Recovery has asked the broker already; what is still intended may be sent again.
+            proof = (state == LetterState::Intended).then_some(Proof::ResendSafe);
+        }
+        Ok(start_of(state, attempt, proof.as_ref(), orders).0)
+    }
+
+    /// May this letter be sent again though an earlier try has no answer? Asked at the answer and again at
+    /// the send (m06).
+    fn resend_is_idempotent(&self, seq: u64) -> bool {
+        if mutated("m06") && matches!(self.job.capabilities.dedup, Dedup::Window(_)) {
+            return true;
+        }
+        match self.job.capabilities.dedup {
+            Dedup::None => false,
+            Dedup::RunAndSeq => true,
+            Dedup::Window(window) => self.first_intent.get(&seq).is_some_and(|first| {
+                // A fifth of the window is kept for clocks that differ and for what is on its way.
+                self.job.clock.now() < first.plus(window * 4 / 5)
+            }),
+        }
+    }
+
+    fn dead_letter(&self, claimed: &Claimed) -> DeadLetter {
+        DeadLetter::of(claimed.letter.clone(), self.job.channel)
+    }
+}
+
+/// A group as lanes know it.
+fn hash(group: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    group.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,322 @@
+//! Before a run: the first pass over a snapshot. Every letter is read once and indexed on disk; then it is
+//! known which of the selected ones may go, and why the others may not (rules 2, 5, 6, 9).
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::copy;
+use crate::broker::{Browse, Capabilities, LookCost, Names, Snapshot, Want};
+use crate::clock::Time;
+use crate::dead_letter::{DeadLetter, Whence};
+use crate::failure::Prospect;
+use crate::ledger::{Found, Judged, LedgerError, Scratch, Seen, Summary};
+use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded};
+use crate::selection::{Limit, Selection};
+use crate::topology::Channel;
+
+/// What is to be selected, and by which rules letters stay.
+pub struct Request<'a> {
+    /// The channel.
+    pub channel: &'a Channel,
+    /// Its names on the broker.
+    pub names: &'a Names,
+    /// What the broker can do.
+    pub capabilities: &'a Capabilities,
+    /// Which letters.
+    pub selection: &'a Selection,
+    /// A frozen selection instead.
+    pub manifest: Option<&'a Path>,
+    /// Order within groups.
+    pub order: OrderPolicy,
+    /// One of equal letters, the rest settled.
+    pub dedupe: bool,
+    /// Also letters that consumers may have forgotten.
+    pub past_dedup_window: bool,
+    /// Also letters that died in another queue.
+    pub any_origin: bool,
+    /// The time.
+    pub now: Time,
+    /// Positions that another run left open, and that run (m17).
+    pub open_elsewhere: &'a HashMap<String, String>,
+}
+
+/// A snapshot, indexed and judged.
+pub struct Prepared {
+    scratch: Scratch,
+    /// The extent.
+    pub snapshot: Snapshot,
+    /// What looking cost.
+    pub cost: LookCost,
+    /// How the lines of a manifest were found.
+    pub found: Option<Found>,
+    /// The numbers.
+    pub summary: Summary,
+    /// Selected letters whose cause or group nobody can tell: of how many a rule lacked a fact.
+    pub undecided: u64,
+    /// A limit that was reached.
+    pub limit_reached: bool,
+    /// Letters that come with fewer tries than usual, in words, and how many.
+    pub prospects: Vec<(String, u64)>,
+}
+
+/// What can go wrong before a run.
+#[derive(Debug)]
+pub enum PrepareError {
+    /// The broker's word.
+    Broker(crate::broker::BrokerError),
+    /// No room, or no temporary folder.
+    Scratch(LedgerError),
+    /// The manifest.
+    Manifest(crate::manifest::Fault),
+    /// The file that the selection was to go to.
+    File(std::io::Error),
+}
+
+impl From<LedgerError> for PrepareError {
+    fn from(error: LedgerError) -> Self {
+        Self::Scratch(error)
+    }
+}
+
+impl From<crate::broker::BrokerError> for PrepareError {
+    fn from(error: crate::broker::BrokerError) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl From<crate::manifest::Fault> for PrepareError {
+    fn from(fault: crate::manifest::Fault) -> Self {
+        Self::Manifest(fault)
+    }
+}
+
+impl From<std::io::Error> for PrepareError {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Looks at the whole dead-letter queue once. `seen` is called with the number of letters read, now and then.
+///
+/// # Errors
+/// See [`PrepareError`]. Nothing was changed but what looking costs.
+pub async fn prepare(
+    browse: &dyn Browse,
+    request: &Request<'_>,
+    mut seen: impl FnMut(u64),
+) -> Result<Prepared, PrepareError> {
+    let mut scratch = Scratch::new()?;
+    if let Some(path) = request.manifest {
+        let mut reader = Reader::open(path)?;
+        while let Some(line) = reader.next_line()? {
+            scratch.expect(&line)?;
+        }
+    }
+    let mut pages = browse.snapshot(request.channel, Want { bodies: true, moved: false }).await?;
+    let mut index = Index {
+        request,
+        scratch,
+        selected: 0,
+        undecided: 0,
+        limit_reached: false,
+        prospects: HashMap::new(),
+    };
+    loop {
+        let page = match pages.next().await {
+            Ok(page) => page,
+            Err(error) => {
+                // What was held is given back before the error is told.
+                let _ = pages.close().await;
+                return Err(error.into());
+            }
+        };
+        if page.is_empty() {
+            break;
+        }
+        for raw in page {
+            index.add(DeadLetter::of(raw, request.channel))?;
+        }
+        seen(index.scratch.len());
+    }
+    let snapshot = pages.snapshot().clone();
+    let cost = pages.close().await?;
+    let Index { mut scratch, undecided, limit_reached, prospects, .. } = index;
+    let found = match request.manifest {
+        Some(_) => Some(scratch.settle_expected()?),
+        None => None,
+    };
+    let ordered = request.order == OrderPolicy::Group;
+    scratch.judge(Judged { ordered, dedupe: request.dedupe })?;
+    let summary = scratch.summary()?;
+    let mut prospects: Vec<(String, u64)> = prospects.into_iter().collect();
+    prospects.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    Ok(Prepared { scratch, snapshot, cost, found, summary, undecided, limit_reached, prospects })
+}
+
+impl Prepared {
+    /// Writes the selection down as it will be sent. Gives the number of letters.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    pub fn freeze(
+        &self,
+        path: &Path,
+        head: &Head,
+        mut each: impl FnMut(&Line) -> Result<(), LedgerError>,
+    ) -> Result<u64, PrepareError> {
+        let mut writer = Writer::create(path, head)?;
+        self.scratch.lines::<PrepareError>(|line| {
+            each(&line)?;
+            Ok(writer.line(&line)?)
+        })?;
+        Ok(writer.finish()?)
+    }
+}
+
+struct Index<'a> {
+    request: &'a Request<'a>,
+    scratch: Scratch,
+    selected: u64,
+    undecided: u64,
+    limit_reached: bool,
+    prospects: HashMap<String, u64>,
+}
+
+impl Index<'_> {
+    fn add(&mut self, letter: DeadLetter) -> Result<(), PrepareError> {
+        let body = letter.raw.message.body.as_ref().map(|body| {
+            use sha2::Digest;
+            <[u8; 32]>::from(sha2::Sha256::digest(body))
+        });
+        let position = letter.raw.position.as_str();
+        let mut kept = None;
+        let selected = match self.request.manifest {
+            Some(_) => match self.scratch.expected(position, body.as_ref())? {
+                None => false,
+                Some(same) => {
+                    if !same {
+                        kept = Some((Why::Changed, None));
+                    }
+                    true
+                }
+            },
+            None => self.is_selected(&letter),
+        };
+        if selected && kept.is_none() {
+            kept = self.keeps(&letter);
+        }
+        if selected && kept.is_none() {
+            for prospect in &letter.context.prospects {
+                if let Prospect::OneTry { why } = prospect {
+                    *self.prospects.entry(format!("one try only: {why}")).or_default() += 1;
+                }
+            }
+        }
+        let origin = letter.context.origin.as_ref().and_then(|origin| {
+            let offset = origin.offset?;
+            use std::hash::{DefaultHasher, Hash, Hasher};
+            let mut hasher = DefaultHasher::new();
+            (&origin.topic, origin.partition).hash(&mut hasher);
+            Some((hasher.finish(), offset))
+        });
+        self.scratch.add(&Seen {
+            letter: letter.raw.id.as_str(),
+            position,
+            event_id: letter.event_id.value.as_deref().map(bounded),
+            group: letter.group.value.as_deref().map(bounded),
+            origin,
+            cause: letter.cause.id.as_str(),
+            body,
+            size: letter.raw.size(),
+            died: letter.died_at.map(|(at, _)| at),
+            selected,
+            kept,
+        })?;
+        Ok(())
+    }
+
+    /// By the selection, up to the limit: the oldest first, as they come.
+    fn is_selected(&mut self, letter: &DeadLetter) -> bool {
+        match self.request.selection.selects(letter, self.request.now) {
+            Some(true) => {}
+            Some(false) => return false,
+            None => {
+                self.undecided += 1;
+                return false;
+            }
+        }
+        let fits = match self.request.selection.limit {
+            Limit::All => true,
+            Limit::AtMost(most) => self.selected < most,
+        };
+        if fits {
+            self.selected += 1;
+        } else {
+            self.limit_reached = true;
+        }
+        fits
+    }
+
+    /// Why a selected letter stays for its own sake.
+    fn keeps(&self, letter: &DeadLetter) -> Option<(Why, Option<String>)> {
+        let request = self.request;
+        if let Some(run) = request.open_elsewhere.get(letter.raw.position.as_str())
+            && !super::mutation::mutated("m17")
+        {
+            return Some((Why::OpenElsewhere, Some(run.clone())));
+        }
+        if let Err(prospect) = crate::dialect::outgoing(&letter.raw, &letter.context) {
+            let detail = match prospect {
+                Prospect::Refused { why, way_round } => format!("{why}; {way_round}"),
+                Prospect::Pointer { at } => format!("it only points at {at}"),
+                other => format!("{other:?}"),
+            };
+            return Some((Why::Refused, Some(bounded(&detail).to_owned())));
+        }
+        if let Some(origin) = self.other_origin(letter) {
+            return Some((Why::OtherOrigin, Some(bounded(&origin).to_owned())));
+        }
+        let redrive = &request.channel.redrive;
+        if letter.redriven >= redrive.max_redrives.value.get() {
+            return Some((Why::MaxRedrives, Some(letter.redriven.to_string())));
+        }
+        if let (Some(window), Some((died, _)), false) =
+            (&redrive.dedup_window, letter.died_at, request.past_dedup_window)
+            && request.now.since(died) > window.value
+        {
+            return Some((Why::DedupWindow, Some(died.rfc3339())));
+        }
+        if let Some(limit) = request.capabilities.limits.message
+            && letter.raw.size() + copy::STAMPS_SIZE > limit
+        {
+            // What stays behind is not sent, so only the copy itself can tell.
+            let size = copy::outgoing(letter, "r0000000000000", u64::MAX).map_or(0, |message| {
+                message.key.as_ref().map_or(0, bytes::Bytes::len) as u64
+                    + message.body.as_ref().map_or(0, bytes::Bytes::len) as u64
+                    + message.headers.size()
+                    + message.properties.size()
+            });
+            if size > limit {
+                return Some((Why::TooLarge, Some(size.to_string())));
+            }
+        }
+        (letter.group.whence == Whence::Lost && request.order == OrderPolicy::Group)
+            .then_some((Why::NoGroup, None))
+    }
+
+    /// Rule 9: the queue where it first lived, if the letter names one and it is none of this channel's.
+    fn other_origin(&self, letter: &DeadLetter) -> Option<String> {
+        if self.request.any_origin {
+            return None;
+        }
+        let origin = letter.context.origin.as_ref()?;
+        let name = origin.topic.as_deref().or(origin.queue.as_deref())?;
+        let names = self.request.names;
+        let ours = name == names.source
+            || name == names.return_to
+            || name == self.request.channel.source.value
+            || name == names.dead_letter
+            || names.tiers.iter().any(|tier| tier == name);
+        (!ours).then(|| name.to_owned())
+    }
+}

@@ -5,6 +5,8 @@ pub mod copy;
 pub mod engine;
 pub mod event;
 pub mod failpoint;
+#[cfg(test)]
+mod hostile;
 pub mod lanes;
 pub mod machine;
 mod mutation;

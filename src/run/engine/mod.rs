@@ -262,7 +262,19 @@ impl Engine<'_> {
         let flush = now.saturating_sub(self.recorded) >= Duration::from_secs(1);
         let pace = &mut self.pace;
         let mut permits = |could: usize| pace.take_full(could);
-        let mut now = Now { permits: &mut permits, lock, stale: &stale, more: !self.no_more_lines, flush };
+        let (dedup, first_intent, at) =
+            (self.job.capabilities.dedup, &self.first_intent, self.job.clock.now());
+        // Typed out by a person: it may be twice, and stays named.
+        let ordered = self.job.resume.is_some_and(|orders| orders.resend_in_doubt);
+        let may_resend = |seq| ordered || is_idempotent(dedup, first_intent.get(&seq).copied(), at);
+        let mut now = Now {
+            permits: &mut permits,
+            lock,
+            may_resend: &may_resend,
+            stale: &stale,
+            more: !self.no_more_lines,
+            flush,
+        };
         let action = self.machine.next(&mut now);
         for seq in stale {
             self.hand.remove(&seq);
@@ -434,24 +446,26 @@ impl Engine<'_> {
         Ok(start_of(state, attempt, proof.as_ref(), orders).0)
     }
 
-    /// May this letter be sent again though an earlier try has no answer? Asked at the answer and again at
-    /// the send (m06).
+    /// May this letter be sent again though an earlier try has no answer?
     fn resend_is_idempotent(&self, seq: u64) -> bool {
-        if mutated("m06") && matches!(self.job.capabilities.dedup, Dedup::Window(_)) {
-            return true;
-        }
-        match self.job.capabilities.dedup {
-            Dedup::None => false,
-            Dedup::RunAndSeq => true,
-            Dedup::Window(window) => self.first_intent.get(&seq).is_some_and(|first| {
-                // A fifth of the window is kept for clocks that differ and for what is on its way.
-                self.job.clock.now() < first.plus(window * 4 / 5)
-            }),
-        }
+        let first = self.first_intent.get(&seq).copied();
+        is_idempotent(self.job.capabilities.dedup, first, self.job.clock.now())
     }
 
     fn dead_letter(&self, claimed: &Claimed) -> DeadLetter {
         DeadLetter::of(claimed.letter.clone(), self.job.channel)
+    }
+}
+
+/// Sending again is idempotent where the broker knows the number of the letter, for ever or for a window
+/// that counts from the first intent. Asked at the answer and again at the send (m06).
+fn is_idempotent(dedup: Dedup, first_intent: Option<Time>, now: Time) -> bool {
+    match dedup {
+        Dedup::None => false,
+        Dedup::RunAndSeq => true,
+        Dedup::Window(_) if mutated("m06") => true,
+        // A fifth of the window is kept for clocks that differ and for what is on its way.
+        Dedup::Window(window) => first_intent.is_some_and(|first| now < first.plus(window * 4 / 5)),
     }
 }
 

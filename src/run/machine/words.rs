@@ -205,6 +205,8 @@ pub struct Now<'a> {
     pub permits: &'a mut dyn FnMut(usize) -> usize,
     /// The lock and its lease hold for long enough to send (m19).
     pub lock: bool,
+    /// May a letter whose earlier try has no answer be sent again at this moment (m06)?
+    pub may_resend: &'a dyn Fn(Seq) -> bool,
     /// Claims that have run out, or will within the time a send may take.
     pub stale: &'a [Seq],
     /// The manifest has more lines.

@@ -237,8 +237,14 @@ impl World {
         let process = self.process.as_mut().unwrap();
         let more = process.offered < config.groups.len();
         let mut permits = |could: usize| could;
-        let mut now =
-            Now { permits: &mut permits, lock: process.lock, stale: &[], more, flush: config.transaction };
+        let mut now = Now {
+            permits: &mut permits,
+            may_resend: &|_| true,
+            lock: process.lock,
+            stale: &[],
+            more,
+            flush: config.transaction,
+        };
         if !process.lock && !crate::run::mutation::mutated("m19") {
             process.machine.stop(Stop::Session);
         }

@@ -153,7 +153,10 @@ impl Planned<'_> {
             return None;
         }
         let from = field.from.as_deref()?.replace(' ', "");
-        let lost = letters(refusal.loses?);
+        let lost = match refusal.loses? {
+            1 => "letter".to_owned(),
+            several => letters(several),
+        };
         Some(format!("To keep the {lost} set retention: {from} at {}", loaded.place(&retention.span)))
     }
 

@@ -26,7 +26,9 @@ const TOPOLOGY: &str = include_str!("redrive.yaml");
 
 /// Arguments of `demo`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  redrive demo /tmp/shop\n  redrive -f /tmp/shop/redrive.yaml plan")]
+#[command(
+    after_help = "Example:\n  redrive demo /tmp/shop\n  redrive -f /tmp/shop/redrive.yaml inspect orders"
+)]
 pub struct Args {
     /// A folder that is not there yet, or is empty
     #[arg(value_name = "FOLDER", default_value = FOLDER)]
@@ -65,7 +67,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     bury(broker, &open, letters).map_err(failed)?;
     still_waiting(broker, &open).map_err(failed)?;
     let shown = file.display().to_string();
-    let next: Vec<String> = ["redrive", "-f", &shown, "plan"].map(str::to_owned).to_vec();
+    let next: Vec<String> = ["redrive", "-f", &shown, "inspect", "orders"].map(str::to_owned).to_vec();
     if ctx.ui.json() {
         ctx.ui.document(&Data { schema: "redrive.demo.v1", topology: shown, letters: counts, next });
         return Ok(ExitCode::Done);

@@ -121,6 +121,43 @@ impl TestEnv {
         }
     }
 
+    /// Runs the program with somebody at its stdin who types `input`; stdout and stderr are still pipes.
+    pub fn answer(&self, arguments: &[&str], input: &str) -> Run {
+        let (mut ours, theirs) = terminal();
+        let child = self
+            .command(arguments)
+            .stdin(theirs)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        ours.write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        Run {
+            out: self.shown(&output.stdout),
+            err: self.shown(&output.stderr),
+            code: output.status.code(),
+            bytes: output.stdout,
+        }
+    }
+
+    /// Runs the program wholly on a terminal: what arrives there, both outputs together.
+    pub fn on_terminal(&self, arguments: &[&str]) -> String {
+        let (mut ours, theirs) = terminal();
+        let mut child = self
+            .command(arguments)
+            .stdin(theirs.try_clone().unwrap())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs)
+            .spawn()
+            .unwrap();
+        let mut bytes = Vec::new();
+        // Ends with an error once the other side is closed everywhere.
+        let _ = std::io::Read::read_to_end(&mut ours, &mut bytes);
+        let _ = child.wait().unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
     /// Starts the program with pipes; for tests that kill it or run several.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments)
@@ -141,6 +178,17 @@ impl TestEnv {
         }
         text
     }
+}
+
+/// Both sides of a new terminal.
+fn terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (ours.into(), theirs)
 }
 
 /// What a run printed and how it ended. Its text form is what snapshots hold.

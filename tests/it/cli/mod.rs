@@ -1,11 +1,14 @@
 //! What the built program prints and exits with. [`TestEnv`] is the harness of every test that runs it.
 
 mod check;
+mod demo;
 #[allow(dead_code, reason = "a harness offers what some test of some verb needs")]
 mod env;
 mod explain;
 mod framework;
+mod output;
 mod provisioning;
+mod secrets;
 
 #[allow(unused_imports, reason = "named by tests that keep a run")]
 pub use env::{Run, TestEnv};

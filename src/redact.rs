@@ -218,7 +218,8 @@ fn value_after(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
             let length = rest
                 .find(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&' | ')' | ']' | '"' | '\''))
                 .unwrap_or(rest.len());
-            (start, start + length)
+            // The end of a map around it is not part of it.
+            (start, start + rest[..length].trim_end_matches('}').len())
         }
     };
     let value = &text[start..end];

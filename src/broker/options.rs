@@ -30,7 +30,7 @@ pub(super) fn check(
         let problem = Diagnostic::error(codes::OPTION_UNKNOWN, format!("unknown option `{}`", name.value))
             .at(name.span.clone(), format!("not an option for {title} here"));
         found.push(match nearest(&name.value, allowed.iter().copied()) {
-            Some(near) => problem.help(format!("did you mean {near}")),
+            Some(near) => problem.help(format!("did you mean {near}?")),
             None if allowed.is_empty() => problem.help(format!("{title} takes no options")),
             None if allowed.len() <= 12 => problem.help(format!("options: {}", allowed.join(", "))),
             None => problem.help("the list of options is in docs/topology.md"),

@@ -43,7 +43,7 @@ fn word(key: &Key, words: &'static [&'static str], text: &str, span: Range<usize
     let problem = Diagnostic::error(codes::WORD, format!("`{}` cannot be `{text}`", key.name))
         .at(span, "not one of the words");
     Err(Box::new(match nearest(text, words.iter().copied()) {
-        Some(near) => problem.help(format!("did you mean {near}")),
+        Some(near) => problem.help(format!("did you mean {near}?")),
         None => problem.help(format!("words: {}", words.join(", "))),
     }))
 }

@@ -352,7 +352,7 @@ fn config(channel: &Channel) -> Vec<Diagnostic> {
                 Diagnostic::error(codes::OPTION_UNKNOWN, format!("unknown topic setting `{}`", name.value))
                     .at(name.span.clone(), "not a setting of a topic here");
             found.push(match nearest(&name.value, CONFIG.iter().copied()) {
-                Some(near) => problem.help(format!("did you mean {near}")),
+                Some(near) => problem.help(format!("did you mean {near}?")),
                 None => problem.help(format!("settings: {}", CONFIG.join(", "))),
             });
         } else if name.value == "retention.ms" {

@@ -94,7 +94,7 @@ impl Kind for RabbitKind {
                 )
                 .at(channel.event_id.span.clone(), "not a property");
                 found.push(match nearest(property, PROPERTIES.iter().copied()) {
-                    Some(near) => problem.help(format!("did you mean {near}")),
+                    Some(near) => problem.help(format!("did you mean {near}?")),
                     None => problem.help(format!("properties: {}", PROPERTIES.join(", "))),
                 });
             }

@@ -77,7 +77,7 @@ impl Reader<'_> {
                         Diagnostic::error(codes::WORD, format!("`{}` cannot be `{}`", key.name, word.value))
                             .at(word.span.clone(), "not one of the choices");
                     problem = match near.filter(|near| *near != word.value) {
-                        Some(near) => problem.help(format!("did you mean {near}")),
+                        Some(near) => problem.help(format!("did you mean {near}?")),
                         None => problem.help(format!("choices: {forms}")),
                     };
                     self.problem(problem);

@@ -326,7 +326,7 @@ fn unknown_key(table: &'static [Key], key: &At<String>, what: &str) -> Diagnosti
     let problem = Diagnostic::error(codes::UNKNOWN_KEY, format!("unknown key `{}`", key.value))
         .at(key.span.clone(), format!("not a key of {owner}"));
     if let Some(near) = nearest(&key.value, table.iter().map(|key| key.name)) {
-        return problem.help(format!("did you mean {near}"));
+        return problem.help(format!("did you mean {near}?"));
     }
     let elsewhere = scalars::tables_with(&key.value);
     match elsewhere.as_slice() {

@@ -13,7 +13,7 @@ fn undeclared(topology: &Topology, name: &At<String>) -> Option<Diagnostic> {
     let problem = Diagnostic::error(codes::NO_SUCH_BROKER, format!("no broker is called `{}`", name.value))
         .at(name.span.clone(), "not under brokers:");
     Some(match nearest(&name.value, names()) {
-        Some(near) => problem.help(format!("did you mean {near}")),
+        Some(near) => problem.help(format!("did you mean {near}?")),
         None => problem.help(format!("brokers: {}", names().collect::<Vec<_>>().join(", "))),
     })
 }
@@ -65,7 +65,7 @@ pub(super) fn scheme_is_known(topology: &Topology, found: &mut Vec<Diagnostic>) 
             nearest(broker.scheme(), crate::broker::BROKERS.iter().flat_map(|kind| kind.schemes()).copied());
         let problem = problem.at(broker.url.span.clone(), "cannot be used");
         found.push(match near {
-            Some(near) => problem.help(format!("did you mean {near}")),
+            Some(near) => problem.help(format!("did you mean {near}?")),
             None => problem.help(format!("schemes: {}", schemes())),
         });
     }

@@ -126,8 +126,8 @@ fn y10_alias_bombs_are_stopped_and_honest_aliases_are_not() {
 #[test]
 fn y11_unknown_keys_get_the_nearest_one_at_every_level() {
     for (lines, word) in [
-        ("sqs: {max_recieve_count: 3}", "did you mean max_receive_count"),
-        ("retry: {tier: [{delay: 5s}]}", "did you mean tiers"),
+        ("sqs: {max_recieve_count: 3}", "did you mean max_receive_count?"),
+        ("retry: {tier: [{delay: 5s}]}", "did you mean tiers?"),
         ("max_redrives: 3", "`max_redrives` belongs under `redrive`"),
         ("zzz: 3", "keys here: broker, owner, source"),
         ("x-note: 3", "keys here"),
@@ -138,7 +138,7 @@ fn y11_unknown_keys_get_the_nearest_one_at_every_level() {
     let text = in_channel("").replace("redrive.db\"", "redrive.db\", passwrod: \"${P}\"");
     let loaded = loaded(&text);
     assert_eq!(codes_of(&loaded), ["RD0107"]);
-    assert_eq!(loaded.diagnostics[0].help, ["did you mean password"]);
+    assert_eq!(loaded.diagnostics[0].help, ["did you mean password?"]);
 }
 
 #[test]

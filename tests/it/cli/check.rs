@@ -60,7 +60,7 @@ fn all_problems_of_a_file_at_once_in_line_order() {
        |
     15 |     dead_leter: {name: orders.dlq, retention: 14d}
        |     ^^^^^^^^^^ not a key of a channel
-       = help: did you mean dead_letter
+       = help: did you mean dead_letter?
 
     redrive.yaml: 3 errors, all shown; no broker was contacted
     --- stderr

@@ -153,9 +153,9 @@ fn end_of_address(text: &str, start: usize, end: usize) -> usize {
     text[start..end].find(", ").map_or(end, |offset| start + offset)
 }
 
-/// Is the whole text one `${…}`?
+/// Is the whole text one `${…}`, without a default that would be a secret written out?
 fn is_reference(text: &str) -> bool {
-    text.starts_with("${") && text.find('}') == Some(text.len() - 1)
+    text.starts_with("${") && text.find('}') == Some(text.len() - 1) && !text.contains(":-")
 }
 
 /// May the part behind the colon be a port and a path, not a password: `https://host:8443/a@b`?
@@ -225,8 +225,11 @@ fn value_after(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
     let value = &text[start..end];
     // A map or list of YAML is no value.
     let opens = value.starts_with(['{', '[']) && text[..start].ends_with(": ");
-    let nothing =
-        value.is_empty() || value.starts_with("${") || value.starts_with(MASK) || opens || value == "}";
+    let nothing = value.is_empty()
+        || value.starts_with("${") && !value.contains(":-")
+        || value.starts_with(MASK)
+        || opens
+        || value == "}";
     (!nothing).then_some(start..end)
 }
 

@@ -9,7 +9,8 @@ use super::context::Context;
 use super::error::CommandError;
 use super::topology_file::Loaded;
 use crate::broker::{Broker, OpenContext, kind_of};
-use crate::topology::{BrokerDecl, Channel, nearest};
+use crate::diagnostic::Severity;
+use crate::topology::{self, BrokerDecl, Channel, nearest};
 
 /// A broker, and whether the command line named it.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +96,7 @@ impl Context {
     /// [2] with the names, if none is chosen by anything.
     pub fn broker_for<'t>(&self, loaded: &'t Loaded, channel: &Channel) -> Result<Chosen<'t>, CommandError> {
         if let Some(chosen) = self.asked_for(loaded)? {
+            fits(loaded, chosen.decl, &[channel])?;
             return Ok(chosen);
         }
         match loaded.topology.broker_of(channel) {
@@ -145,6 +147,7 @@ impl Context {
             };
             let channels: Vec<&Channel> = all.iter().filter(own).copied().collect();
             if channels.is_empty() {
+                fits(loaded, broker.decl, &all)?;
                 return Ok(vec![Target { broker, channels: all }]);
             }
             let left: Vec<&str> = all.iter().filter(|c| !own(c)).map(|c| c.name.as_str()).collect();
@@ -167,7 +170,7 @@ impl Context {
     /// Connects. `writes`: may this command change anything there?
     ///
     /// # Errors
-    /// [1]: nobody answers, or not to us. [2]: no kind of broker has such urls.
+    /// [1]: nobody answers, or not to us, or a variable is not set. [2]: no kind of broker has such urls.
     pub async fn open(
         &self,
         loaded: &Loaded,
@@ -181,9 +184,35 @@ impl Context {
                 chosen.decl.scheme()
             )));
         };
+        if let Some(missing) = chosen.decl.unresolved.first() {
+            let place = loaded.place(&missing.span);
+            let message = format!("{} needs {}, and it is not set ({place})", chosen.name(), missing.value);
+            return Err(CommandError::failed(message).next(["redrive", "check"]));
+        }
         let context = OpenContext { clock: self.clock.clone(), base: loaded.folder().to_owned(), writes };
         kind.open(chosen.decl, &context).await.map_err(|error| CommandError::broker(chosen.name(), &error))
     }
+}
+
+/// Channels that go to another broker than their own have to fit it: what holds on one may not on another.
+fn fits(loaded: &Loaded, decl: &BrokerDecl, channels: &[&Channel]) -> Result<(), CommandError> {
+    let moved: Vec<&str> = channels
+        .iter()
+        .filter(|channel| loaded.topology.broker_of(channel).is_none_or(|own| own.name != decl.name))
+        .map(|channel| channel.name.as_str())
+        .collect();
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let problems = topology::check_on(&loaded.topology, &decl.name, &moved);
+    let Some(first) = problems.iter().find(|problem| problem.severity == Severity::Error) else {
+        return Ok(());
+    };
+    let place =
+        first.labels.first().map(|label| format!(" ({})", loaded.place(&label.span))).unwrap_or_default();
+    let message = format!("{} does not fit {}: {}{place}", moved.join(", "), decl.name.value, first.title);
+    let error = CommandError::topology(message).next(["redrive", "explain", first.code.0]);
+    Err(first.help.iter().fold(error, |error, help| error.hint(help.clone())))
 }
 
 fn broker_names(loaded: &Loaded) -> String {

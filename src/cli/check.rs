@@ -7,12 +7,18 @@ use super::{Context, ExitCode, Outcome};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::diagnostic::{Source, line_and_column};
 use crate::render::{Column, Line, Table, Ui};
-use crate::topology::{Meaning, meaning, notes};
+use crate::topology::{Meaning, meaning, notes, schema};
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  redrive check\n  redrive check -f topologies/orders.yaml -o json")]
-pub struct Args {}
+#[command(
+    after_help = "Examples:\n  redrive check\n  redrive check -f topologies/orders.yaml -o json\n  redrive check --schema > topology.schema.json"
+)]
+pub struct Args {
+    /// Print the JSON Schema of topologies instead, for editors
+    #[arg(long)]
+    schema: bool,
+}
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -53,7 +59,11 @@ struct Place<'a> {
 ///
 /// # Errors
 /// [2]: there is no such file. [3]: it is not valid.
-pub async fn run(ctx: &mut Context, _args: Args) -> Outcome {
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    if args.schema {
+        ctx.ui.document(&schema());
+        return Ok(ExitCode::Done);
+    }
     let (_, loaded) = read(ctx)?;
     let (errors, warnings) = loaded.counts();
     let code = if errors == 0 { ExitCode::Done } else { ExitCode::Topology };

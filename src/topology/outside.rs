@@ -22,8 +22,6 @@ pub struct Outside<'a> {
 pub(super) struct Followed {
     /// The text; `None` if a reference could not be followed.
     pub text: Option<String>,
-    /// Did any of it come from outside?
-    pub from_outside: bool,
     /// What went wrong or is worth saying.
     pub troubles: Vec<Trouble>,
 }
@@ -48,6 +46,30 @@ pub(super) fn has_reference(text: &str) -> bool {
     text.contains("${")
 }
 
+/// Is the text nothing but references, without a default in it? Only so may a secret stand in a file: a
+/// default, or text around a reference, would be a part of it written out.
+pub(super) fn is_only_references(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(end) = rest.strip_prefix("${").and_then(|inner| inner.find('}')) {
+        let reference = &rest[2..2 + end];
+        if reference.split_once(":-").is_some_and(|(_, default)| !default.is_empty()) {
+            return false;
+        }
+        rest = &rest[end + 3..];
+    }
+    rest.is_empty() && !text.is_empty()
+}
+
+/// The references in a text, for messages: without what stands around them and without defaults.
+pub(super) fn references(text: &str) -> String {
+    let ends = |part: &str| {
+        part.split_once('}').map(|(inner, _)| inner.split(":-").next().unwrap_or_default().to_owned())
+    };
+    let found: Vec<String> =
+        text.split("${").skip(1).filter_map(ends).map(|name| format!("${{{name}}}")).collect();
+    found.join(", ")
+}
+
 /// Follows the references of a text.
 pub(super) fn follow(text: &str, outside: &Outside<'_>) -> Followed {
     let mut out = String::new();
@@ -68,7 +90,6 @@ pub(super) fn follow(text: &str, outside: &Outside<'_>) -> Followed {
         };
         let reference = &rest[at + 2..at + end];
         rest = &rest[at + end + 1..];
-        done.from_outside = true;
         let (value, trouble) = one(reference, outside);
         done.troubles.extend(trouble);
         match value {

@@ -59,7 +59,7 @@ impl Reader<'_> {
         let followed = outside::follow(text, self.outside);
         self.troubles(&followed.troubles, &node.span);
         if followed.text.is_none() {
-            self.unresolved.push(At { value: text.clone(), span: node.span.clone() });
+            self.unresolved.push(At { value: outside::references(text), span: node.span.clone() });
         }
         followed.text.map(|value| At { value, span: node.span.clone() })
     }
@@ -81,7 +81,7 @@ impl Reader<'_> {
             return self.text(name, node).map(|_| At::default());
         };
         let followed = outside::follow(text, self.outside);
-        if !literal && !followed.from_outside && followed.troubles.is_empty() {
+        if !literal && !outside::is_only_references(text) {
             self.secret_places.push(node.span.clone());
             self.problem(
                 Diagnostic::error(codes::PLAIN_SECRET, format!("the secret of `{name}` is written out"))
@@ -94,7 +94,7 @@ impl Reader<'_> {
         let value = match followed.text {
             Some(value) => Secret::new(value, text.clone()),
             None => {
-                self.unresolved.push(At { value: text.clone(), span: node.span.clone() });
+                self.unresolved.push(At { value: outside::references(text), span: node.span.clone() });
                 Secret::unresolved(text.clone())
             }
         };

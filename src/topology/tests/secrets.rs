@@ -21,6 +21,7 @@ fn a_password_in_a_url_is_an_error_that_does_not_show_it() {
         "{url: amqp://ops:S3cr3t-Canary@h/prod}",
         "\n    url: 'amqp://ops:S3cr3t-Canary@h:99999999/%zz'",
         "{url: \"amqp://ops:S3cr3t-Canary@[\"}",
+        "{url: \"amqp://ops:${P:-S3cr3t-Canary}@h\"}",
         "{url: \"kafka://k\", options: {x: \"http://u:S3cr3t-Canary@proxy\"}}",
     ] {
         let text = with_broker(broker);
@@ -47,6 +48,8 @@ fn a_secret_written_out_is_an_error_that_does_not_show_it() {
         "{url: \"amqp://h\", password: \"S3cr3t-Canary\"}",
         "\n    url: amqp://h\n    password: |\n      S3cr3t-Canary",
         "\n    url: amqp://h\n    password: >-\n      some\n      S3cr3t-Canary",
+        "{url: \"amqp://h\", password: \"${P:-S3cr3t-Canary}\"}",
+        "{url: \"amqp://h\", password: \"S3cr3t-Canary${P}\"}",
         "{url: \"kafka://k\", options: {ssl.key.pem: S3cr3t-Canary}}",
         "{url: \"kafka://k\", options: {my.api.token: \"S3cr3t-Canary\"}}",
     ] {

@@ -138,3 +138,39 @@ fn a_valid_file_says_what_it_means() {
     assert_eq!(json["meaning"][0]["tries"][3]["at_ms"], 665_000);
     assert_eq!(json["valid"], true);
 }
+
+#[test]
+fn the_schema_is_the_one_in_docs() {
+    let kept = include_str!("../../../docs/topology.schema.json");
+    let shown = TestEnv::new().run(&["check", "--schema"]);
+    assert_eq!(shown.out, kept);
+}
+
+#[test]
+fn y12_an_unset_variable_is_a_warning_in_check_and_an_error_on_connecting() {
+    let env = TestEnv::new();
+    env.topology(&VALID.replace("redrive.db\"", "${DATABASE}\""));
+    assert_eq!(env.run(&["check"]).code, Some(0));
+    insta::assert_snapshot!(env.line("plan"), @r"
+    --- stderr
+    error: local needs ${DATABASE}, and it is not set (redrive.yaml:3)
+    next  redrive check
+    [1]
+    ");
+}
+
+#[test]
+fn a_channel_sent_to_another_broker_has_to_fit_it() {
+    let env = TestEnv::new();
+    let brokers = "redrive.db\"}\n  aws: {url: \"sqs://eu-west-1\"}\ndefault_broker: local";
+    env.topology(
+        &VALID.replace("redrive.db\"}", brokers).replace("10m}", "1h}").replace("orders.dlq", "orders-dlq"),
+    );
+    insta::assert_snapshot!(env.line("plan --broker aws"), @r"
+    --- stderr
+    orders does not fit aws: SQS cannot hold a message back for 1h (redrive.yaml:11)
+      write 15m or less, or take another broker than aws
+    next  redrive explain RD0201
+    [3]
+    ");
+}

@@ -102,7 +102,9 @@ impl DeadLetter {
     /// Reads a letter of `channel`.
     pub fn of(raw: RawLetter, channel: &Channel) -> Self {
         let context = dialect::read_declared(&raw, channel.failure.as_ref());
-        let cause = fingerprint(&context);
+        let own_code: Vec<String> =
+            channel.failure.iter().flat_map(|it| &it.own_code).map(|at| at.value.clone()).collect();
+        let cause = fingerprint(&context, &own_code);
         let json = OnceLock::new();
         // Inside an envelope are the producer's headers and body, and what an earlier redrive wrote.
         let inner = dialect::original(&raw, &context).map(|message| RawLetter { message, ..raw.clone() });

@@ -1,14 +1,20 @@
-//! The fingerprint of a failure: letters of one bug get one cause, whatever their ids, sizes and addresses.
+//! The fingerprint of a failure: letters of one bug get one cause, whatever their ids, sizes, addresses and
+//! times; two bugs of one class get two.
+//!
+//! It is made of the innermost class, the message without its variable parts, and the first own frame. It is
+//! the same on every machine and in every run.
 
 use std::fmt;
 
 use serde::Serialize;
 use sha2::Digest;
 
-use super::FailureContext;
+use super::normalise::{essence, normalise};
+use super::{FailureContext, Stage, stack};
 
-/// Version of the rules below; a part of the hash, so that causes of two versions never meet.
-const VERSION: u8 = 1;
+/// Version of the rules here and in `normalise.rs`; a part of the hash, so that causes of two versions never
+/// meet.
+pub const VERSION: u8 = 1;
 
 /// Short name of a cause: six hex digits, or `none` for letters that say nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -33,27 +39,106 @@ impl fmt::Display for CauseId {
 pub struct Cause {
     /// Its name.
     pub id: CauseId,
-    /// Innermost error class, if any letter tells.
+    /// Innermost error class, or the broker's reason, if any letter tells.
     pub class: Option<String>,
-    /// The message with its variable parts taken out, or the first own frame.
+    /// For people: the message with its variable parts taken out, or `no message; at FRAME`.
     pub text: Option<String>,
+    /// The message alone.
+    #[serde(skip)]
+    pub message: Option<String>,
+    /// The first own frame, short: `OrderMapper.toInvoice`.
+    #[serde(skip)]
+    pub frame: Option<String>,
 }
 
-/// The cause of a failure.
-pub fn fingerprint(context: &FailureContext) -> Cause {
+/// The cause of a failure. `own_code` holds the beginnings of the application's own packages, see
+/// [`stack::own_frame`].
+pub fn fingerprint(context: &FailureContext, own_code: &[String]) -> Cause {
     let last = context.last();
-    let class = last.and_then(|death| death.root_class.clone().or_else(|| death.error_class.clone()));
-    let text = last.and_then(|death| death.root_message.clone().or_else(|| death.message.clone()));
-    let reason = last.and_then(|death| death.reason.clone());
-    if class.is_none() && text.is_none() && reason.is_none() {
-        return Cause { id: CauseId("none".to_owned()), class: None, text: None };
+    let class = last.and_then(|death| death.root_class.as_deref().or(death.error_class.as_deref()));
+    let message = last.and_then(|death| death.root_message.as_deref().or(death.message.as_deref()));
+    let message = message.map(normalise).filter(|text| !text.is_empty());
+    let frame = last.and_then(|death| stack::own_frame(death.stack.as_deref()?, own_code));
+    let reason = last.and_then(|death| death.reason.as_deref());
+    if class.is_none() && message.is_none() && reason.is_none() && frame.is_none() {
+        return Cause { id: CauseId("none".to_owned()), class: None, text: None, message: None, frame: None };
     }
+    // A reason word tells bugs apart only where nothing better does.
+    let class = class.or(if message.is_none() && frame.is_none() { reason } else { None });
     let mut hash = sha2::Sha256::new();
     hash.update([VERSION]);
-    for part in [&class, &text, &reason] {
-        hash.update(part.as_deref().unwrap_or_default().as_bytes());
+    let essence = message.as_deref().map(essence).unwrap_or_default();
+    let name = frame.as_ref().map(|frame| frame.name.as_str()).unwrap_or_default();
+    // A key that cannot be read is another bug than a value that cannot: converters say the same of both.
+    let stage = match last.and_then(|death| death.stage) {
+        Some(Stage::Key) => "key",
+        Some(Stage::Output) => "output",
+        _ => "",
+    };
+    for part in [class.unwrap_or_default(), &essence, name, stage] {
+        hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let id = hash.finalize().iter().take(3).map(|byte| format!("{byte:02x}")).collect();
-    Cause { id: CauseId(id), class: class.or(reason), text }
+    let digest = hash.finalize();
+    let id = hex(&digest[..3]);
+    let label = frame.map(|frame| frame.label);
+    let text = match (&message, &label) {
+        (Some(message), _) => Some(message.clone()),
+        (None, Some(label)) => Some(format!("no message; at {label}")),
+        (None, None) => None,
+    };
+    Cause { id: CauseId(id), class: class.map(str::to_owned), text, message, frame: label }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::failure::Death;
+
+    fn cause(class: &str, message: Option<&str>, stack: Option<&str>) -> Cause {
+        let death = Death {
+            error_class: Some(class.to_owned()),
+            message: message.map(str::to_owned),
+            stack: stack.map(str::to_owned),
+            ..Death::default()
+        };
+        fingerprint(&FailureContext { deaths: vec![death], ..FailureContext::default() }, &[])
+    }
+
+    #[test]
+    fn the_same_on_every_machine() {
+        // Golden: a change here is a new version.
+        let one =
+            cause("java.net.SocketTimeoutException", Some("payment gateway: no answer in 3000 ms"), None);
+        assert_eq!(one.id.as_str(), GOLDEN);
+        assert_eq!(one.text.as_deref(), Some("payment gateway: no answer in <n> ms"));
+        let nothing = fingerprint(&FailureContext::default(), &[]);
+        assert_eq!((nothing.id.as_str(), nothing.class), ("none", None));
+    }
+
+    const GOLDEN: &str = "8b9737";
+
+    #[test]
+    fn without_a_message_the_frame_decides() {
+        let at = |method: &str| {
+            let stack = format!(
+                "java.lang.NullPointerException\n\tat com.example.OrderMapper.{method}(OrderMapper.java:9)\n"
+            );
+            cause("java.lang.NullPointerException", None, Some(&stack))
+        };
+        assert_eq!(at("toInvoice").text.as_deref(), Some("no message; at OrderMapper.toInvoice"));
+        assert_eq!(at("lambda$to$1").id, at("lambda$to$7").id);
+        assert_ne!(at("toInvoice").id, at("toOrder").id);
+    }
 }

@@ -3,11 +3,13 @@
 //! A fact that the letter does not carry is `None`, never a guess; what could not be read is a [`Doubt`].
 
 mod fingerprint;
+mod normalise;
 pub mod stack;
 
 use serde::Serialize;
 
-pub use fingerprint::{Cause, CauseId, fingerprint};
+pub use fingerprint::{Cause, CauseId, VERSION as FINGERPRINT_VERSION, fingerprint};
+pub use normalise::normalise;
 
 use crate::clock::Time;
 

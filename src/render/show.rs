@@ -11,7 +11,7 @@ use crate::broker::Reader;
 use crate::clock::{Time, rough};
 use crate::dead_letter::DeadLetter;
 use crate::dialect;
-use crate::failure::{Death, Origin, stack};
+use crate::failure::{Death, Origin};
 use crate::letter::{Headers, TimeSource, Value};
 use crate::topology::Channel;
 use crate::triage::{Deed, Neighbours, times};
@@ -121,8 +121,7 @@ impl Show<'_> {
     /// The error around the innermost one, and the first own frame.
     fn wrapper(&self) -> Option<String> {
         let last = self.letter.context.last()?;
-        let frame =
-            last.stack.as_deref().and_then(|text| stack::own_frame(text, &[])).map(|frame| frame.label);
+        let frame = self.letter.cause.frame.clone();
         let outer = match (&last.root_class, &last.error_class) {
             (Some(root), Some(outer)) if root != outer => Some(last_part(outer)),
             _ => None,

@@ -9,7 +9,6 @@ use super::look::Collect;
 use crate::clock::Time;
 use crate::dead_letter::DeadLetter;
 use crate::failure::Cause;
-use crate::failure::stack::own_frame;
 use crate::letter::LetterId;
 
 /// Most lines that are kept apart.
@@ -91,8 +90,8 @@ impl By {
             Self::Error => {
                 letter.error_class().or(last.and_then(|death| death.reason.as_deref())).map(str::to_owned)
             }
-            Self::Frame => last.and_then(|death| Some(own_frame(death.stack.as_deref()?, &[])?.label)),
-            Self::Message => letter.error_message().map(str::to_owned),
+            Self::Frame => letter.cause.frame.clone(),
+            Self::Message => letter.cause.message.clone(),
             Self::Origin => letter.context.origin.as_ref().and_then(super::contrast::origin_name),
             Self::Group => letter.group.value.clone(),
             Self::Header(name) => letter.raw.message.headers.first(name).map(super::contrast::value_words),

@@ -45,7 +45,7 @@ fn declared(name: &str) -> Option<FailureConvention> {
     }
 }
 
-fn all() -> Vec<Capture> {
+pub fn captures() -> Vec<Capture> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/letters");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -55,7 +55,7 @@ fn all() -> Vec<Capture> {
 #[test]
 fn every_letter_is_read_as_expected() {
     let (mut right, mut wrong, mut fields) = (0, Vec::new(), 0);
-    for capture in all() {
+    for capture in captures() {
         let context = dialect::read_declared(&capture.letter, declared(&capture.name).as_ref());
         let checked = check(&capture, &context);
         fields += checked.fields;

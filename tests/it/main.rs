@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod architecture;
+mod causes;
 mod cli;
 mod contract;
 mod dialects;

@@ -9,7 +9,7 @@
 
 use super::testimony::{Buried, Testimony};
 use super::{Dialect, Layer, Look};
-use crate::failure::{Death, FailureContext, Ignored, Origin, Prospect, Reading, Sureness};
+use crate::failure::{Death, Doubt, FailureContext, Ignored, Origin, Prospect, Reading, Sureness};
 
 /// Two records of one event may differ by this much: AMQP times have whole seconds.
 const ONE_EVENT: i64 = 1_000;
@@ -139,6 +139,7 @@ fn attempts(context: &mut FailureContext, kept: &[(usize, Spoken)]) {
 }
 
 fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
+    let mut settled_by_closer: Vec<&str> = Vec::new();
     for (reading, word) in kept {
         let reading = &mut context.readings[*reading];
         let says = &mut word.says;
@@ -160,7 +161,13 @@ fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
                 _ => {}
             }
         }
-        context.doubts.append(&mut says.doubts);
+        // Doubts about what a closer dialect has said are no doubts any more.
+        let settled = |doubt: &Doubt| match doubt.field.split('.').next().unwrap_or_default() {
+            field @ ("origin" | "attempts") => settled_by_closer.contains(&field),
+            _ => false,
+        };
+        context.doubts.extend(says.doubts.drain(..).filter(|doubt| !settled(doubt)));
+        settled_by_closer.extend(reading.said.iter().copied());
         context.prospects.append(&mut says.prospects);
         context.key_unavailable |= says.key_unavailable;
         context.value_unavailable |= says.value_unavailable;

@@ -263,3 +263,19 @@ fn a_wait_after_the_last_death_is_said() {
     assert_eq!(context.last().unwrap().reason.as_deref(), Some("rejected"));
     assert!(doubts(&context, "deaths").contains("waited since"));
 }
+
+#[test]
+fn what_a_framework_settles_the_broker_does_not_doubt() {
+    let context = read(vec![
+        ("task", text("orders.process")),
+        ("id", text("t-1")),
+        ("argsrepr", text("()")),
+        ("retries", Value::I64(2)),
+        ("x-death", Value::List(vec![death("orders", "", "orders", Some(1))])),
+    ]);
+    assert_eq!(
+        (doubts(&context, "attempts"), doubts(&context, "origin.exchange")),
+        (String::new(), String::new())
+    );
+    assert_eq!(context.origin.unwrap().exchange.as_deref(), Some(""));
+}

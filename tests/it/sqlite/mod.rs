@@ -5,5 +5,6 @@ mod application;
 pub mod bench;
 mod documented;
 mod files;
+mod hostile;
 mod processes;
 mod relay;

@@ -309,8 +309,15 @@ impl Index<'_> {
         if self.request.any_origin {
             return None;
         }
-        let origin = letter.context.origin.as_ref()?;
-        let name = origin.topic.as_deref().or(origin.queue.as_deref())?;
+        let origin = letter.context.origin.as_ref();
+        let first = origin.and_then(|origin| origin.topic.as_deref().or(origin.queue.as_deref()));
+        // Where the origin names no queue, a dialect may still know the only one that is right.
+        let name = first.or_else(|| {
+            letter.context.prospects.iter().find_map(|prospect| match prospect {
+                Prospect::ToQueue { queue, .. } => Some(queue.as_str()),
+                _ => None,
+            })
+        })?;
         let names = self.request.names;
         let ours = name == names.source
             || name == names.return_to

@@ -3,9 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use super::looking::{Where, counted, last_part, print_notes, selection_json};
-use super::units::{ago, count, number, share, short_minute};
+use super::units::{age, ago, count, number, share, short_minute};
 use super::{Cell, Column, Line, Table, Ui};
-use crate::clock::{Time, rough};
+use crate::clock::Time;
 use crate::selection::Selection;
 use crate::triage::{BUCKETS, Bucket, Buckets, By, Looked, Note, SOON, STEP};
 
@@ -74,7 +74,7 @@ impl Causes<'_> {
         }
         if let (Some(first), Some(last)) = (buckets.first, buckets.last) {
             let now = self.place.at;
-            line = line.text(format!(" · oldest {}, newest {}", rough(now.since(first)), ago(last, now)));
+            line = line.text(format!(" · oldest {}, newest {}", age(now.since(first)), ago(last, now)));
         }
         line
     }
@@ -253,7 +253,7 @@ fn words(line: &Bucket, full: bool) -> (String, String) {
     let Some(cause) = &line.cause else {
         return (line.value.clone().unwrap_or_else(|| "none".to_owned()), String::new());
     };
-    match (&cause.class, &cause.text) {
+    match (&cause.class, cause.text.as_ref().filter(|text| !text.trim().is_empty())) {
         (None, None) => ("unknown".to_owned(), "no failure headers in the letter".to_owned()),
         (Some(class), None) => {
             (if full { class.clone() } else { last_part(class).to_owned() }, "no message".to_owned())
@@ -270,8 +270,8 @@ fn expires(first: Option<Time>, now: Time) -> Cell {
     match first {
         None => Cell::dim("-"),
         Some(at) if at <= now => Cell::red("past"),
-        Some(at) if now.plus(SOON) >= at => Cell::bold(rough(at.since(now))),
-        Some(at) => rough(at.since(now)).into(),
+        Some(at) if now.plus(SOON) >= at => Cell::bold(age(at.since(now))),
+        Some(at) => age(at.since(now)).into(),
     }
 }
 

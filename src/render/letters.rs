@@ -3,9 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::looking::{Where, counted, last_part, print_notes, selection_json};
-use super::units::{bytes, count, number};
+use super::units::{age, bytes, count, number};
 use super::{Cell, Column, Table, Ui};
-use crate::clock::rough;
 use crate::selection::Selection;
 use crate::triage::{Listed, Looked, Note};
 
@@ -76,9 +75,9 @@ impl Letters<'_> {
                 Some(at) if terminal => at.format("%d %b %H:%M:%SZ"),
                 Some(at) => at.rfc3339(),
             };
-            let age = letter.died.1.map_or("-".to_owned(), |at| rough(now.since(at)));
+            let old = letter.died.1.map_or("-".to_owned(), |at| age(now.since(at)));
             let mut row: Vec<Cell> =
-                vec![died.into(), age.into(), letter.tries.map_or("-".to_owned(), |n| n.to_string()).into()];
+                vec![died.into(), old.into(), letter.tries.map_or("-".to_owned(), |n| n.to_string()).into()];
             if any_group {
                 row.push(letter.group.clone().unwrap_or_else(|| "-".to_owned()).into());
             }

@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 
 use super::body::body;
 use super::looking::{Where, last_part};
-use super::units::{ago, bytes, count, minute, second, short_second};
+use super::units::{age, ago, bytes, count, minute, second, short_second};
 use super::{Cell, Column, Line, Style, Table, Ui, cut, escape_bytes, width};
 use crate::broker::Reader;
-use crate::clock::{Time, rough};
+use crate::clock::Time;
 use crate::dead_letter::DeadLetter;
 use crate::dialect;
 use crate::failure::{Death, Origin};
@@ -186,8 +186,8 @@ impl Show<'_> {
         if letter.raw.facts.claimed {
             say("claimed", "by somebody else at this moment".to_owned(), String::new());
         }
-        if let Some(deliveries) = letter.raw.facts.deliveries {
-            say("looked at", format!("handed out {} from this queue", times(deliveries)), String::new());
+        if let Some(deliveries @ 1..) = letter.raw.facts.deliveries {
+            say("handed", format!("out of this queue {} before", times(deliveries)), String::new());
         }
         let read_as = match letter.context.readings.as_slice() {
             [] => "nothing known: no dialect recognises it".to_owned(),
@@ -332,7 +332,11 @@ impl Show<'_> {
         let counts = match (travelling, staying) {
             (_, 0) => "all travel".to_owned(),
             (0, _) => format!("all stay behind{whose}"),
-            _ => format!("{travelling} travel, {staying} stay behind{whose}"),
+            _ => {
+                let travel = if travelling == 1 { "travels" } else { "travel" };
+                let stay = if staying == 1 { "stays" } else { "stay" };
+                format!("{travelling} {travel}, {staying} {stay} behind{whose}")
+            }
         };
         ui.say(Line::new().bold(title).text(format!(", {}: {counts}", headers.len())));
         let bound = |most: usize| if self.full { usize::MAX } else { most };
@@ -493,7 +497,7 @@ fn expires(at: Option<Time>, now: Time) -> String {
         Some(at) if at <= now => {
             format!("already past retention, since {}: it can go at any moment", minute(at))
         }
-        Some(at) => format!("{}, in {}", minute(at), rough(at.since(now))),
+        Some(at) => format!("{}, in {}", minute(at), age(at.since(now))),
     }
 }
 
@@ -578,5 +582,79 @@ fn value_json(value: &Value) -> Json {
             .collect(),
         Value::Labelled { value, .. } => value_json(value),
         other => json!(other.integer()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::letter::{Facts, LetterId, Message, Place, Position, RawLetter};
+    use crate::topology::At;
+    use crate::triage::deed;
+
+    fn shown(readers: &[&str], neighbours: Option<&Neighbours>) -> String {
+        let now = Time::parse("2026-11-30T03:12:08Z").unwrap();
+        let channel = Channel {
+            name: At::nowhere("orders".to_owned()),
+            consumer: Some(At::nowhere("billing".to_owned())),
+            ..Channel::default()
+        };
+        let raw = RawLetter {
+            id: LetterId::new("p3o41"),
+            position: Position::new("3/41"),
+            arrival: 41,
+            message: Message::default(),
+            body_len: None,
+            facts: Facts {
+                queue: Arc::from("orders.dlq"),
+                place: Some(Place { partition: 3, offset: 41 }),
+                ..Facts::default()
+            },
+        };
+        let letter = DeadLetter::of(raw, &channel);
+        let readers: Vec<Reader> =
+            readers.iter().map(|name| Reader { name: (*name).to_owned(), lag: Some(0) }).collect();
+        let place =
+            Where { channel: "orders".to_owned(), broker: "kafka".to_owned(), protected: true, at: now };
+        let (mut ui, captured) = Ui::captured();
+        Show {
+            place: &place,
+            channel: &channel,
+            letter: &letter,
+            deed: &deed(&letter, &channel, "orders", now),
+            readers: &readers,
+            neighbours,
+            full: false,
+            why: false,
+            changed: &["receive count +1 on 1 letter".to_owned()],
+            next: &["redrive".to_owned()],
+        }
+        .print(&mut ui);
+        ui.flush();
+        captured.out() + &captured.err()
+    }
+
+    #[test]
+    fn k39_who_else_would_get_it_is_named() {
+        let alone = shown(&["billing"], None);
+        assert!(alone.contains("  send to  orders, read by billing\n"), "{alone}");
+        let shared = shown(&["billing", "audit", "search"], None);
+        assert!(
+            shared.contains("  send to  orders, read by billing; audit and search would get it again\n"),
+            "{shared}"
+        );
+        let many = shown(&["audit", "billing", "search", "x", "y"], None);
+        assert!(many.contains("audit, search and 2 more would get it again"), "{many}");
+    }
+
+    #[test]
+    fn the_head_names_broker_place_and_what_looking_cost() {
+        let all = shown(&[], None);
+        assert!(all.starts_with("orders · kafka (protected) · orders.dlq p3, offset 41\n"), "{all}");
+        assert!(all.contains("\nbody, null (a tombstone)\n"), "{all}");
+        assert!(all.contains("note  Looking cost: receive count +1 on 1 letter.\n"), "{all}");
     }
 }

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::looking::Where;
-use super::units::{count, minute, number, short_minute};
+use super::units::{age, count, minute, number, short_minute};
 use super::{Cell, Column, Line, Style, Table, Ui};
 use crate::broker::{Count, Depth, Depths};
-use crate::clock::{Time, exact, rough};
-use crate::triage::{Alert, Growth, SOON};
+use crate::clock::{Time, exact};
+use crate::triage::{Alert, AlertState as State, Growth, SOON};
 
 /// One channel as counted.
 #[derive(Debug, Clone)]
@@ -35,11 +35,11 @@ impl Status {
             .text(format!(" · {}{protected}{owner} · ", self.place.broker))
             .dim(minute(self.place.at));
         let mut lines = vec![head];
-        lines.extend(self.table(columns.is_some()).lines(columns));
+        lines.extend(self.table().lines(columns));
         lines
     }
 
-    fn table(&self, terminal: bool) -> Table {
+    fn table(&self) -> Table {
         let now = self.place.at;
         let growth = self.growth.map(|growth| {
             let hour = now.since(growth.since).as_secs().abs_diff(3_600) <= 300;
@@ -49,23 +49,20 @@ impl Status {
                 format!("SINCE {}", short_minute(growth.since, now).to_uppercase())
             }
         });
-        let mut table = Table::new([
-            Column::right("WAITING"),
-            Column::left("OLDEST"),
-            Column::right(growth.unwrap_or_else(|| "CHANGE".to_owned())).drops(1),
-            Column::left("EXPIRES"),
-            Column::left("QUEUE").cuts(),
-        ]);
+        let told = growth.is_some();
+        let mut columns = vec![Column::right("WAITING"), Column::left("OLDEST")];
+        columns.extend(growth.map(|title| Column::right(title).drops(1)));
+        columns.extend([Column::left("EXPIRES"), Column::left("QUEUE").cuts()]);
+        let mut table = Table::new(columns);
         let mut row = |depth: &Depth, change: Option<i64>, words: String| {
             let style = if depth.count.number() == 0 { Style::Dim } else { Style::Bold };
-            let oldest = depth.oldest.map_or("-".to_owned(), |at| rough(now.since(at)));
-            table.row([
-                Cell::new(counted(depth), style),
-                oldest.into(),
-                change.map_or(Cell::dim("-"), |change| signed(change).into()),
-                expires(depth.oldest_expires, now),
-                words.into(),
-            ]);
+            let oldest = depth.oldest.map_or("-".to_owned(), |at| age(now.since(at)));
+            let mut cells = vec![Cell::new(counted(depth), style), oldest.into()];
+            if told {
+                cells.push(change.map_or(Cell::dim("-"), |change| signed(change).into()));
+            }
+            cells.extend([expires(depth.oldest_expires, now), words.into()]);
+            table.row(cells);
         };
         row(&self.depths.source, None, self.source());
         let (empty, filled): (Vec<&Depth>, Vec<&Depth>) =
@@ -85,7 +82,6 @@ impl Status {
             _ => String::new(),
         };
         row(dead, change, format!("{}{in_flight}{}{}", dead.queue, absent(dead), self.over()));
-        let _ = terminal;
         table
     }
 
@@ -162,8 +158,6 @@ impl Status {
     }
 }
 
-use crate::triage::AlertState as State;
-
 fn depth_json(depth: &Depth, now: Time) -> Json {
     json!({
         "queue": depth.queue,
@@ -207,8 +201,8 @@ fn expires(at: Option<Time>, now: Time) -> Cell {
     match at {
         None => Cell::dim("-"),
         Some(at) if at <= now => Cell::red("past"),
-        Some(at) if at <= now.plus(SOON) => Cell::bold(rough(at.since(now))),
-        Some(at) => rough(at.since(now)).into(),
+        Some(at) if at <= now.plus(SOON) => Cell::bold(age(at.since(now))),
+        Some(at) => age(at.since(now)).into(),
     }
 }
 
@@ -256,7 +250,7 @@ pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, next: &[Strin
                     State::None => Cell::dim("none"),
                     State::Unknown => Cell::bold("unknown"),
                 };
-                let oldest = dead.oldest.map_or("-".to_owned(), |at| rough(status.place.at.since(at)));
+                let oldest = dead.oldest.map_or("-".to_owned(), |at| age(status.place.at.since(at)));
                 let at = thresholds(&status.alert);
                 table.row([
                     state,
@@ -303,10 +297,8 @@ fn nagios(channels: &[Status]) -> String {
     };
     let words = |status: &Status| {
         let dead = &status.depths.dead_letter;
-        let oldest = dead
-            .oldest
-            .map(|at| format!(", oldest {}", rough(status.place.at.since(at))))
-            .unwrap_or_default();
+        let oldest =
+            dead.oldest.map(|at| format!(", oldest {}", age(status.place.at.since(at)))).unwrap_or_default();
         format!("{} {}{oldest}", dead.queue, count(dead.count.number(), "letter", "letters"))
     };
     let shown: Vec<String> = match any_over(channels) {

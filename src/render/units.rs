@@ -48,11 +48,20 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
+/// An age: two units, seconds only below a minute: `2d 14h`, `30m`, `9s`.
+pub fn age(of: Duration) -> String {
+    match of.as_secs() {
+        0 => "0s".to_owned(),
+        seconds @ 1..60 => format!("{seconds}s"),
+        seconds => rough(Duration::from_secs(seconds - seconds % 60)),
+    }
+}
+
 /// How long ago: `4m ago`; `now` for what is not past yet by this machine's clock.
 pub fn ago(at: Time, now: Time) -> String {
     match now.since(at) {
-        Duration::ZERO => "now".to_owned(),
-        past => format!("{} ago", rough(past)),
+        past if past < Duration::from_secs(1) => "now".to_owned(),
+        past => format!("{} ago", age(past)),
     }
 }
 
@@ -108,6 +117,7 @@ mod tests {
         assert_eq!(short_second(at("2026-11-07T02:03:59Z"), now), "7 Nov 02:03:59Z");
         assert_eq!(short_second(at("2025-11-07T02:03:59Z"), now), "2025-11-07 02:03:59Z");
         assert_eq!(ago(at("2026-11-30T02:03:08Z"), now), "1h 9m ago");
+        assert_eq!(ago(at("2026-11-30T02:31:59Z"), now), "40m ago");
         assert_eq!(ago(at("2026-11-30T04:03:08Z"), now), "now");
     }
 }

@@ -134,7 +134,7 @@ pub struct Bucket {
 }
 
 /// Letters put together, while they come in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Buckets {
     by: By,
     now: Time,

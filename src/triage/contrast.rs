@@ -46,7 +46,7 @@ pub struct Difference {
 }
 
 /// The two sides, while letters come in.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Contrast {
     /// Beginning of the id of the cause.
     cause: String,
@@ -131,11 +131,20 @@ impl Contrast {
         let share = |[inside, outside]: [u64; 2]| {
             inside as f64 / self.inside as f64 - outside as f64 / self.outside as f64
         };
+        // A value of a single letter is an id, and nothing that letters have in common.
+        let common = |feature: &Feature, [inside, outside]: [u64; 2]| {
+            feature.value.is_none()
+                || if share([inside, outside]) > 0.0 {
+                    inside > 1 || self.inside == 1
+                } else {
+                    outside > 1 || self.outside == 1
+                }
+        };
         let mut found: Vec<(&Feature, [u64; 2])> = self
             .counts
             .iter()
             .map(|(feature, counts)| (feature, *counts))
-            .filter(|(_, c)| share(*c).abs() >= LEAST)
+            .filter(|(feature, counts)| share(*counts).abs() >= LEAST && common(feature, *counts))
             .collect();
         found.sort_by(|(a, left), (b, right)| {
             let strength = share(*right).abs().total_cmp(&share(*left).abs());

@@ -10,7 +10,7 @@ const MOST: usize = 900_000;
 const MOST_PAIRS: usize = 400_000;
 
 /// Groups by 64 bits of a keyed hash: of a million, two look the same once in thirty million looks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Groups {
     hasher: RandomState,
     /// Group → the first bucket it was seen in.

@@ -80,7 +80,7 @@ fn short(text: &str) -> String {
 }
 
 /// The oldest letters of a look.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Oldest {
     most: usize,
     kept: BinaryHeap<Listed>,

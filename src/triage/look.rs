@@ -10,7 +10,7 @@ use crate::selection::Selection;
 use crate::topology::Channel;
 
 /// Takes the selected letters of a look, in order of arrival.
-pub trait Collect: Send + 'static {
+pub trait Collect: Clone + Send + 'static {
     /// Takes one. `Break` ends the look.
     fn take(&mut self, letter: DeadLetter) -> ControlFlow<()>;
 }
@@ -43,6 +43,9 @@ struct Decoder<C> {
     selected: u64,
     undecided: u64,
     causes: Vec<String>,
+    /// Was this look made without bodies, and is there a letter of which the headers tell nothing?
+    lacks_bodies: bool,
+    without_bodies: bool,
 }
 
 impl<C: Collect> Decoder<C> {
@@ -50,6 +53,10 @@ impl<C: Collect> Decoder<C> {
         for raw in page {
             self.seen += 1;
             let letter = DeadLetter::of(raw, &self.channel);
+            if self.without_bodies && letter.context.readings.is_empty() && letter.raw.body_len > Some(0) {
+                self.lacks_bodies = true;
+                return ControlFlow::Break(());
+            }
             match self.selection.selects(&letter, self.now) {
                 Some(true) => {
                     self.selected += 1;
@@ -73,6 +80,9 @@ impl<C: Collect> Decoder<C> {
 /// Reads the dead letters of `channel` through and hands the selected ones to `collector`, which comes
 /// back. The selection's limit is the collector's to keep.
 ///
+/// A look without bodies begins anew with them at the first letter of which the headers tell nothing: its
+/// body may be an envelope that does, and a letter must have the same cause in every look.
+///
 /// # Errors
 /// The broker's; what was held is given back then too.
 pub async fn look<C: Collect>(
@@ -83,6 +93,25 @@ pub async fn look<C: Collect>(
     now: Time,
     collector: C,
 ) -> Result<(C, Looked)> {
+    if !want.bodies
+        && let Some(done) = pass(broker, channel, selection, want, now, collector.clone()).await?
+    {
+        return Ok(done);
+    }
+    let want = Want { bodies: true, ..want };
+    let done = pass(broker, channel, selection, want, now, collector).await?;
+    done.ok_or_else(|| BrokerError::new(ErrorKind::Other, "read bodies", "the look ended before its end"))
+}
+
+/// One pass; `None`: bodies are needed after all.
+async fn pass<C: Collect>(
+    broker: &dyn Browse,
+    channel: &Channel,
+    selection: &Selection,
+    want: Want,
+    now: Time,
+    collector: C,
+) -> Result<Option<(C, Looked)>> {
     let mut pages = broker.snapshot(channel, want).await?;
     let mut decoder = Decoder {
         channel: channel.clone(),
@@ -93,6 +122,8 @@ pub async fn look<C: Collect>(
         selected: 0,
         undecided: 0,
         causes: Vec::new(),
+        lacks_bodies: false,
+        without_bodies: !want.bodies,
     };
     let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<RawLetter>>(1);
     let decoding = tokio::task::spawn_blocking(move || {
@@ -113,16 +144,20 @@ pub async fn look<C: Collect>(
     read?;
     let (decoder, ended_early) =
         decoded.map_err(|error| BrokerError::new(ErrorKind::Other, "decode letters", error.to_string()))?;
+    let cost = closed?;
+    if decoder.lacks_bodies {
+        return Ok(None);
+    }
     let looked = Looked {
         snapshot,
-        cost: closed?,
+        cost,
         seen: decoder.seen,
         selected: decoder.selected,
         undecided: decoder.undecided,
         causes: decoder.causes,
         ended_early,
     };
-    Ok((decoder.collector, looked))
+    Ok(Some((decoder.collector, looked)))
 }
 
 async fn read(pages: &mut dyn Pages, sender: &tokio::sync::mpsc::Sender<Vec<RawLetter>>) -> Result<()> {

@@ -80,7 +80,7 @@ impl Pages for FakePages {
 
 #[async_trait]
 impl Browse for Fake {
-    async fn snapshot(&self, _channel: &Channel, _want: Want) -> Result<Box<dyn Pages>> {
+    async fn snapshot(&self, _channel: &Channel, want: Want) -> Result<Box<dyn Pages>> {
         let snapshot = Snapshot {
             queue: "orders.dlq".to_owned(),
             identity: "fake".to_owned(),
@@ -88,7 +88,11 @@ impl Browse for Fake {
             count: Count::Exact(self.0.len() as u64),
             unseen: None,
         };
-        Ok(Box::new(FakePages { snapshot, left: self.0.clone(), read: 0 }))
+        let mut left = self.0.clone();
+        if !want.bodies {
+            left.iter_mut().for_each(|letter| letter.message.body = None);
+        }
+        Ok(Box::new(FakePages { snapshot, left, read: 0 }))
     }
 
     async fn depths(&self, _channel: &Channel) -> Result<Depths> {

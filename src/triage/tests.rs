@@ -69,6 +69,7 @@ fn word(mut n: u64) -> String {
     text
 }
 
+#[derive(Clone)]
 struct First(Vec<DeadLetter>);
 
 impl Collect for First {
@@ -82,6 +83,18 @@ impl Collect for First {
 async fn a_collector_may_end_the_look() {
     let (first, looked) = through(&two_causes(), &Selection::default(), First(Vec::new())).await;
     assert!(looked.ended_early && first.0.len() == 3);
+}
+
+#[tokio::test]
+async fn a_look_without_bodies_takes_them_where_headers_tell_nothing() {
+    let bare = |letters: &[crate::letter::RawLetter]| Fake(letters.to_vec());
+    let mut letters = two_causes().0;
+    let (first, _) = through(&bare(&letters), &Selection::default(), First(Vec::new())).await;
+    assert!(first.0.iter().all(|letter| letter.raw.message.body.is_none()));
+    letters[2].message.headers.remove("redrive-deaths");
+    let (first, looked) = through(&bare(&letters), &Selection::default(), First(Vec::new())).await;
+    assert!(first.0.iter().all(|letter| letter.raw.message.body.is_some()));
+    assert_eq!((first.0.len(), looked.seen), (3, 3));
 }
 
 #[tokio::test]
@@ -100,7 +113,10 @@ async fn a_contrast_names_what_sets_a_cause_apart() {
     let fake = two_causes();
     let raw = fake.0[0].clone();
     let cause = DeadLetter::of(raw, &channel()).cause.id;
-    let (contrast, _) = through(&fake, &Selection::default(), Contrast::new(cause.as_str())).await;
+    let want = Want { bodies: true, ..Want::default() };
+    let all = Selection::default();
+    let (contrast, _) =
+        look(&fake, &channel(), &all, want, NOW, Contrast::new(cause.as_str())).await.unwrap();
     assert_eq!((contrast.inside, contrast.outside), (20, 11));
     let first = &contrast.differences(10)[0];
     assert_eq!(

@@ -6,6 +6,7 @@ mod demo;
 mod env;
 mod explain;
 mod framework;
+mod looking;
 mod output;
 mod provisioning;
 mod secrets;

@@ -108,7 +108,8 @@ pub(super) async fn counted(
             };
             let now = ctx.clock.now();
             let dead = &depths.dead_letter;
-            let queue = format!("{} {}", target.broker.decl.url.value, dead.queue);
+            let queue =
+                format!("{} {}", whole_url(target.broker.decl.url.as_str(), loaded.folder()), dead.queue);
             let growth = looks.growth(&queue, dead.count.number(), now);
             if dead.exists {
                 looks.note(&queue, dead.count.number(), now);
@@ -132,6 +133,15 @@ pub(super) async fn counted(
         Some(error) if counted.is_empty() => Err(error),
         trouble => Ok((counted, trouble)),
     }
+}
+
+/// A url that says the same from every folder: one without a host is a file beside the topology.
+fn whole_url(url: &str, folder: &std::path::Path) -> String {
+    if url.contains("://") {
+        return url.to_owned();
+    }
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    format!("{url} in {}", folder.display())
 }
 
 async fn watch(ctx: &mut Context, channel: Option<&str>) -> Outcome {

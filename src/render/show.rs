@@ -1,12 +1,17 @@
 //! What `show` prints: one letter, top down from what died to what now.
 
-use base64::Engine;
-use serde_json::{Value as Json, json};
+mod json;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
+mod values;
+
+use values::value_words;
 
 use super::body::body;
 use super::looking::{Where, last_part};
-use super::units::{age, ago, bytes, count, minute, second, short_second};
-use super::{Cell, Column, Line, Style, Table, Ui, cut, escape_bytes, width};
+use super::units::{age, ago, count, minute, second, short_second};
+use super::{Cell, Column, Line, Style, Table, Ui, cut, width};
 use crate::broker::Reader;
 use crate::clock::Time;
 use crate::dead_letter::DeadLetter;
@@ -22,8 +27,6 @@ const STAYING: usize = 5;
 const TRAVELLING: usize = 25;
 /// Deaths that are shown unless all are asked for: the first ones and the last ones.
 const DEATHS: usize = 12;
-/// Longest value shown as it is; longer ones by their size.
-const LONGEST: usize = 512;
 
 /// Everything that the screen of one letter shows.
 pub struct Show<'a> {
@@ -418,58 +421,6 @@ impl Show<'_> {
             }
         }
     }
-
-    fn json(&self) -> Json {
-        let (letter, raw) = (self.letter, &self.letter.raw);
-        json!({
-            "schema": "redrive.show.v1",
-            "channel": self.place.channel,
-            "broker": self.place.broker,
-            "protected": self.place.protected,
-            "at": self.place.at,
-            "letter": raw.id,
-            "queue": raw.facts.queue,
-            "place": raw.facts.place,
-            "position": raw.position,
-            "cause": letter.cause,
-            "event_id": {"value": letter.event_id.value, "from": letter.event_id_from(self.channel)},
-            "group": {"value": letter.group.value, "from": letter.group_from(self.channel)},
-            "died": letter.died_at.map(|(at, _)| at),
-            "died_from": letter.died_at.map(|(_, whose)| whose),
-            "expires": letter.expires_at(),
-            "redriven": letter.redriven,
-            "max_redrives": self.channel.redrive.max_redrives.value,
-            "sent_by": letter.sent_by.as_ref().map(|(run, seq)| json!({"run": run, "seq": seq})),
-            "moved_by": raw.facts.moved_by,
-            "deliveries": raw.facts.deliveries,
-            "context": letter.context,
-            "key": raw.message.key.as_deref().map(bytes_json),
-            "headers": self.headers_json("header", &raw.message.headers),
-            "properties": self.headers_json("property", &raw.message.properties),
-            "body": raw.message.body.as_deref().map(bytes_json),
-            "body_len": raw.body_len,
-            "size": raw.size(),
-            "redrive": self.deed,
-            "readers": self.readers,
-            "order": self.neighbours,
-            "looking": {"changed": self.changed},
-            "next": self.next,
-        })
-    }
-
-    fn headers_json(&self, word: &str, headers: &Headers) -> Vec<Json> {
-        let one = |header: &crate::letter::Header| {
-            let owner = self.owner(header, word);
-            json!({
-                "name": header.name,
-                "type": header.value.type_name(),
-                "value": value_json(&header.value),
-                "travels": owner.is_none(),
-                "owner": owner,
-            })
-        };
-        headers.iter().map(one).collect()
-    }
 }
 
 /// `audit and search`, `a, b and 3 more`.
@@ -516,145 +467,4 @@ pub fn origin_words(origin: &Origin) -> String {
     words.extend(origin.routing_key.as_ref().map(|key| format!("routing key {key}")));
     words.extend(origin.named.iter().map(|(kind, name)| format!("{kind} {name}")));
     words.join(" ")
-}
-
-/// A header's value on one line.
-fn value_words(value: &Value, full: bool) -> String {
-    if let Some(bytes_) = value.bytes() {
-        let lines = bytes_.iter().filter(|byte| **byte == b'\n').count() + 1;
-        return match std::str::from_utf8(bytes_) {
-            Ok(text) if full || (text.len() <= LONGEST && lines == 1) => text.to_owned(),
-            Ok(text) => {
-                let lines = if lines > 1 { format!(", {lines} lines") } else { String::new() };
-                format!("{}{lines}", bytes(text.len() as u64))
-            }
-            Err(_) if full || bytes_.len() <= 32 => escape_bytes(bytes_),
-            Err(_) => format!("{}, binary", bytes(bytes_.len() as u64)),
-        };
-    }
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(yes) => yes.to_string(),
-        Value::F32(n) => n.to_string(),
-        Value::F64(n) => n.to_string(),
-        Value::Timestamp(seconds) => i64::try_from(*seconds)
-            .map_or_else(|_| seconds.to_string(), |seconds| second(Time::from_seconds(seconds))),
-        Value::Decimal { scale, value } => format!("{value}e-{scale}"),
-        Value::List(items) => {
-            let shown: Vec<String> = items.iter().take(8).map(|item| value_words(item, full)).collect();
-            let more = if items.len() > 8 { ", …" } else { "" };
-            format!("[{}{more}]", shown.join(", "))
-        }
-        Value::Table(entries) => {
-            let one = |(name, value): &(String, Value)| format!("{name}: {}", value_words(value, full));
-            let shown: Vec<String> = entries.iter().take(8).map(one).collect();
-            let more = if entries.len() > 8 { ", …" } else { "" };
-            format!("{{{}{more}}}", shown.join(", "))
-        }
-        Value::Labelled { value, .. } => value_words(value, full),
-        other => other.integer().map_or_else(String::new, |number| number.to_string()),
-    }
-}
-
-/// Bytes with how they are written: as text if they are UTF-8, else as base64 (O07).
-fn bytes_json(content: &[u8]) -> Json {
-    match std::str::from_utf8(content) {
-        Ok(text) => json!({"encoding": "utf-8", "text": text}),
-        Err(_) => {
-            json!({"encoding": "base64", "base64": base64::engine::general_purpose::STANDARD.encode(content)})
-        }
-    }
-}
-
-fn value_json(value: &Value) -> Json {
-    match value {
-        Value::Text(content) | Value::Bytes(content) => bytes_json(content),
-        Value::Null => Json::Null,
-        Value::Bool(yes) => json!(yes),
-        Value::F32(n) => json!(n),
-        Value::F64(n) => json!(n),
-        Value::Timestamp(seconds) => json!(seconds),
-        Value::Decimal { scale, value } => json!({"scale": scale, "value": value}),
-        Value::List(items) => items.iter().map(value_json).collect(),
-        Value::Table(entries) => entries
-            .iter()
-            .map(|(name, value)| json!({"name": name, "type": value.type_name(), "value": value_json(value)}))
-            .collect(),
-        Value::Labelled { value, .. } => value_json(value),
-        other => json!(other.integer()),
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::letter::{Facts, LetterId, Message, Place, Position, RawLetter};
-    use crate::topology::At;
-    use crate::triage::deed;
-
-    fn shown(readers: &[&str], neighbours: Option<&Neighbours>) -> String {
-        let now = Time::parse("2026-11-30T03:12:08Z").unwrap();
-        let channel = Channel {
-            name: At::nowhere("orders".to_owned()),
-            consumer: Some(At::nowhere("billing".to_owned())),
-            ..Channel::default()
-        };
-        let raw = RawLetter {
-            id: LetterId::new("p3o41"),
-            position: Position::new("3/41"),
-            arrival: 41,
-            message: Message::default(),
-            body_len: None,
-            facts: Facts {
-                queue: Arc::from("orders.dlq"),
-                place: Some(Place { partition: 3, offset: 41 }),
-                ..Facts::default()
-            },
-        };
-        let letter = DeadLetter::of(raw, &channel);
-        let readers: Vec<Reader> =
-            readers.iter().map(|name| Reader { name: (*name).to_owned(), lag: Some(0) }).collect();
-        let place =
-            Where { channel: "orders".to_owned(), broker: "kafka".to_owned(), protected: true, at: now };
-        let (mut ui, captured) = Ui::captured();
-        Show {
-            place: &place,
-            channel: &channel,
-            letter: &letter,
-            deed: &deed(&letter, &channel, "orders", now),
-            readers: &readers,
-            neighbours,
-            full: false,
-            why: false,
-            changed: &["receive count +1 on 1 letter".to_owned()],
-            next: &["redrive".to_owned()],
-        }
-        .print(&mut ui);
-        ui.flush();
-        captured.out() + &captured.err()
-    }
-
-    #[test]
-    fn k39_who_else_would_get_it_is_named() {
-        let alone = shown(&["billing"], None);
-        assert!(alone.contains("  send to  orders, read by billing\n"), "{alone}");
-        let shared = shown(&["billing", "audit", "search"], None);
-        assert!(
-            shared.contains("  send to  orders, read by billing; audit and search would get it again\n"),
-            "{shared}"
-        );
-        let many = shown(&["audit", "billing", "search", "x", "y"], None);
-        assert!(many.contains("audit, search and 2 more would get it again"), "{many}");
-    }
-
-    #[test]
-    fn the_head_names_broker_place_and_what_looking_cost() {
-        let all = shown(&[], None);
-        assert!(all.starts_with("orders · kafka (protected) · orders.dlq p3, offset 41\n"), "{all}");
-        assert!(all.contains("\nbody, null (a tombstone)\n"), "{all}");
-        assert!(all.contains("note  Looking cost: receive count +1 on 1 letter.\n"), "{all}");
-    }
 }

@@ -7,6 +7,7 @@ mod env;
 mod explain;
 mod framework;
 mod looking;
+mod looking_cases;
 mod output;
 mod provisioning;
 mod secrets;

@@ -192,8 +192,14 @@ impl CommandError {
     pub fn broker(broker: &str, error: &BrokerError) -> Self {
         let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
         let mut made = Self::failed(format!("{broker} could not {}: {}{code}", error.action, error.message));
-        made.hints.extend(error.hint.clone());
-        made
+        match &error.hint {
+            // A hint that is a command goes where commands go.
+            Some(hint) if hint.starts_with("redrive ") => made.next(hint.split_whitespace()),
+            hint => {
+                made.hints.extend(hint.clone());
+                made
+            }
+        }
     }
 
     /// With another exit code: `run` stops with 12 for a broker error in its middle.

@@ -122,7 +122,6 @@ fn dev_says_what_is_missing() {
     insta::assert_snapshot!(env.line("dev send orders --body x"), @r"
     --- stderr
     error: local could not open redrive.db: there is no such file yet
-      redrive apply --broker local
     next  redrive apply
     [1]
     ");
@@ -130,7 +129,7 @@ fn dev_says_what_is_missing() {
     insta::assert_snapshot!(env.line("dev send ordrs --body x"), @r"
     --- stderr
     error: local could not open ordrs: no queue `ordrs` in redrive.db
-      redrive plan
+    next  redrive plan
     [1]
     ");
     insta::assert_snapshot!(env.line("dev send orders --header x"), @r"

@@ -1,5 +1,6 @@
 //! What the built program prints and exits with. [`TestEnv`] is the harness of every test that runs it.
 
+mod agreement;
 mod check;
 mod demo;
 #[allow(dead_code, reason = "a harness offers what some test of some verb needs")]

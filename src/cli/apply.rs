@@ -74,6 +74,15 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         target.broker.may_change(typed(ctx, &args))?;
     }
     let plans = ctx.plans(&loaded, &args.accept_loss).await?;
+    for name in &args.accept_loss {
+        let loses = |change: &&Change| {
+            matches!(change, Change::Refused { resource, refusal, .. }
+            if resource.name == *name && refusal.loses.is_some())
+        };
+        if !plans.iter().any(|plan| plan.changes.iter().any(|change| loses(&change))) {
+            ctx.ui.note(format!("--accept-loss={name}: nothing is lost there by this plan."));
+        }
+    }
     let mut applied = Vec::new();
     for plan in &plans {
         let (made, proven) = one(ctx, &loaded, &args, plan).await?;

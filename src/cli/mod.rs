@@ -133,10 +133,10 @@ fn run(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         return ExitCode::Usage;
     }
     let parsed =
-        command().try_get_matches_from(arguments).and_then(|found| CommandLine::from_arg_matches(&found));
+        command().try_get_matches_from(&arguments).and_then(|found| CommandLine::from_arg_matches(&found));
     let line = match parsed {
         Ok(line) => line,
-        Err(error) => return usage::answer(&mut ui, &error),
+        Err(error) => return usage::answer(&mut ui, &error, &arguments),
     };
     render::log_to_stderr(line.globals.verbose, redact::text);
     let mut ctx = Context::of_process(ui, line.globals);

@@ -20,7 +20,7 @@ pub(super) fn help_as_option(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Prints what clap has to say.
-pub(super) fn answer(ui: &mut Ui, error: &clap::Error) -> ExitCode {
+pub(super) fn answer(ui: &mut Ui, error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             for line in error.render().to_string().trim_end().lines() {
@@ -36,20 +36,20 @@ pub(super) fn answer(ui: &mut Ui, error: &clap::Error) -> ExitCode {
             ExitCode::Usage
         }
         _ => {
-            let error = explained(error);
+            let error = explained(error, arguments);
             error.print(ui);
             error.code()
         }
     }
 }
 
-fn explained(error: &clap::Error) -> CommandError {
+fn explained(error: &clap::Error, arguments: &[OsString]) -> CommandError {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
         _ => None,
     };
-    let verb = verb_of(error);
+    let verb = verb_in(arguments);
     let made = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
@@ -91,11 +91,17 @@ fn without_value(argument: &str) -> &str {
     argument.split_once('=').map_or(argument, |(name, _)| name)
 }
 
-/// The verb that clap was in: its usage line names it.
-fn verb_of(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
-    let usage = usage.to_string();
-    let words = usage.split_whitespace().skip_while(|word| *word != "redrive").skip(1);
-    let verb: Vec<&str> = words.take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect();
+/// The verb that was typed, with the word below it if it has some: `dev send`.
+fn verb_in(arguments: &[OsString]) -> Option<String> {
+    let mut command = command();
+    let mut verb: Vec<String> = Vec::new();
+    for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
+        let Some(found) = command.find_subcommand(word).cloned() else { continue };
+        verb.push(word.to_owned());
+        if !found.has_subcommands() {
+            break;
+        }
+        command = found;
+    }
     (!verb.is_empty()).then(|| verb.join(" "))
 }

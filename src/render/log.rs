@@ -30,19 +30,23 @@ struct SafeLog(Redact);
 
 impl Write for SafeLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(bytes);
-        let mut safe = String::with_capacity(text.len());
-        for line in text.trim_end_matches('\n').split('\n') {
-            safe.push_str(&escape(&(self.0)(line)));
-            safe.push('\n');
-        }
-        io::stderr().write_all(safe.as_bytes())?;
+        io::stderr().write_all(safe(bytes, self.0).as_bytes())?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+fn safe(bytes: &[u8], redact: Redact) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut safe = String::with_capacity(text.len());
+    for line in text.trim_end_matches('\n').split('\n') {
+        safe.push_str(&escape(&redact(line)));
+        safe.push('\n');
+    }
+    safe
 }
 
 /// Says where the program broke. What the panic said stays out: it may hold a secret or a message (X01).
@@ -53,4 +57,17 @@ pub fn report_bug(place: &str) {
         escape(place)
     );
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x01_logs_are_redacted_and_escaped() {
+        let record = b"DEBUG lapin: dial amqp://ops:S3cr3t-Canary@h:5672/prod\n\x1b[2J\xff\n";
+        let shown = safe(record, crate::redact::text);
+        assert_eq!(shown, "DEBUG lapin: dial amqp://ops:****@h:5672/prod\n\\u{1b}[2J\u{fffd}\n");
+    }
 }

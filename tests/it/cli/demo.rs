@@ -135,13 +135,13 @@ fn dev_says_what_is_missing() {
     insta::assert_snapshot!(env.line("dev send orders --header x"), @r"
     --- stderr
     error: invalid value 'x' for '--header <NAME=VALUE>': NAME=VALUE is wanted
-    next  redrive --help
+    next  redrive dev send --help
     [2]
     ");
     insta::assert_snapshot!(env.line("dev send orders --delay 5"), @r"
     --- stderr
     error: invalid value '5' for '--delay <DURATION>': a duration with its unit is wanted, such as 5s or 1m
-    next  redrive --help
+    next  redrive dev send --help
     [2]
     ");
     env.topology("version: 1\nbrokers: {k: {url: \"kafka://h:9092\"}}\nchannels:\n  orders: {source: orders, return_to: source, consumer: c}\n");

@@ -36,7 +36,7 @@ fn usage_errors_name_what_is_near() {
     insta::assert_snapshot!(env.line("explain x -o yaml"), @r"
     --- stderr
     error: --output <FORMAT> takes one of table, json, jsonl
-    next  redrive --help
+    next  redrive explain --help
     [2]
     ");
 }

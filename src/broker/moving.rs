@@ -220,6 +220,11 @@ pub trait Mover: Send {
         Ok(None)
     }
 
+    /// Remarks for the report: a lock that could not be taken, and the like.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ends the session: gives back claims, the lock last.
     async fn end(self: Box<Self>) -> Result<()>;
 }

@@ -10,3 +10,6 @@ mod generated;
 mod topology;
 
 mod sqlite;
+
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;

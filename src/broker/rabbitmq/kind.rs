@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options;
 use super::super::{
-    Atomicity, BrokerError, Capabilities, Dedup, Delay, ErrorKind, Kind, Limits, Names, OpenContext, Opening,
-    Order, Peek,
+    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use super::address::Address;
 use crate::diagnostic::Diagnostic;
@@ -113,15 +112,8 @@ impl Kind for RabbitKind {
         }
     }
 
-    fn open<'a>(&self, _broker: &'a BrokerDecl, _context: &'a OpenContext) -> Opening<'a> {
-        Box::pin(async {
-            Err(BrokerError::new(
-                ErrorKind::Unsupported,
-                "connect to RabbitMQ",
-                "this build has no RabbitMQ client",
-            )
-            .hint("install a build with the feature rabbitmq"))
-        })
+    fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
+        super::open(broker, context)
     }
 }
 
@@ -131,7 +123,7 @@ fn shown_vhost(vhost: &str) -> &str {
 }
 
 /// The written queue type.
-fn queue_type(channel: &Channel) -> Option<&str> {
+pub(super) fn queue_type(channel: &Channel) -> Option<&str> {
     match channel.setting("rabbitmq", "queue_type") {
         Some(At { value: Setting::Text(text), .. }) => Some(text),
         _ => None,
@@ -200,6 +192,7 @@ fn queue_name(placed: &Placed) -> Option<Diagnostic> {
 }
 
 /// A delay as the time to live of a queue, in milliseconds (R31); `None` if it does not fit.
+#[cfg(any(feature = "rabbitmq", test))]
 pub fn ttl(delay: Duration) -> Option<u32> {
     u32::try_from(delay.as_millis()).ok()
 }

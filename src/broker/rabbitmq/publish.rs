@@ -1,0 +1,399 @@
+//! Sending copies: mandatory, confirmed, one window at a time.
+//!
+//! The client library hands a returned message to whichever confirm completes next, not to its own publish.
+//! So nothing of a window is answered before all of it is, and every return is matched by the run and number
+//! in its own header; one that cannot be matched puts the whole window in doubt.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::AMQPValue;
+use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
+
+use super::connect::{Link, close_channel};
+use super::refused::{code, failed, reply_code, reply_text};
+use super::version::Version;
+use super::wire;
+use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Result};
+use crate::stamp;
+
+/// Sends to one queue through the default exchange: nobody else gets the copy (R13).
+pub(super) struct Publisher {
+    channel: Channel,
+    target: String,
+    version: Version,
+    frame_max: usize,
+    wait: Duration,
+}
+
+/// What became of one publish: refused before it was sent, or its place among those sent.
+enum Tried {
+    Refused(BrokerError),
+    Sent(usize),
+}
+
+type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
+
+enum State<'a> {
+    Writing(Sending<'a>),
+    Written(lapin::Result<PublisherConfirm>),
+}
+
+impl Publisher {
+    /// A channel in confirm mode.
+    pub async fn open(link: &Link, target: &str, version: Version, wait: Duration) -> Result<Self> {
+        let channel = confirming(link, target).await?;
+        Ok(Self { channel, target: target.to_owned(), version, frame_max: link.frame_max(), wait })
+    }
+
+    /// Sends a batch and answers for each letter, in the batch's order.
+    pub async fn send(&mut self, link: &Link, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        if link.blocked() {
+            let blocked = BrokerError::new(
+                ErrorKind::Throttled,
+                self.action(),
+                "the server takes no messages (connection.blocked): an alarm for memory or disk is on",
+            );
+            return batch.iter().map(|_| Err(blocked.clone())).collect();
+        }
+        if !self.channel.status().connected() {
+            match confirming(link, &self.target).await {
+                Ok(channel) => self.channel = channel,
+                Err(error) => return batch.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+        if batch.len() > 1 && !batch.iter().all(|one| own_id(one).is_some()) {
+            // Without an own id only a window of one tells whose a return is.
+            let mut answers = Vec::with_capacity(batch.len());
+            for one in batch.chunks(1) {
+                answers.extend(self.window(one).await);
+            }
+            return answers;
+        }
+        self.window(batch).await
+    }
+
+    async fn window(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        let mut tried = Vec::with_capacity(batch.len());
+        let mut sent = Vec::with_capacity(batch.len());
+        for one in batch {
+            match self.prepare(one) {
+                Err(error) => tried.push(Tried::Refused(error)),
+                Ok((properties, body)) => {
+                    let publish = self.channel.basic_publish(
+                        "".into(),
+                        self.target.as_str().into(),
+                        BasicPublishOptions { mandatory: true, immediate: false },
+                        body,
+                        properties,
+                    );
+                    // The frame is queued at the first poll, so order stands; waiting for each to be written
+                    // would cost a wake-up per letter.
+                    let mut publish: Sending<'_> = Box::pin(publish);
+                    let first = std::future::poll_fn(|cx| Poll::Ready(publish.as_mut().poll(cx))).await;
+                    tried.push(Tried::Sent(sent.len()));
+                    sent.push(match first {
+                        Poll::Ready(written) => State::Written(written),
+                        Poll::Pending => State::Writing(publish),
+                    });
+                }
+            }
+        }
+        let confirms = tokio::time::timeout(self.wait, answers(sent)).await;
+        let verdicts = match confirms {
+            Ok(confirms) => self.judge(batch, &tried, confirms),
+            Err(_) => {
+                // Whatever comes later on this channel would be taken for another window's.
+                let late = BrokerError::new(
+                    ErrorKind::Unknown,
+                    self.action(),
+                    format!("no confirm within {}", crate::clock::exact(self.wait)),
+                );
+                let _ = close_channel(&self.channel).await;
+                return tried
+                    .into_iter()
+                    .map(|one| match one {
+                        Tried::Refused(error) => Err(error),
+                        Tried::Sent(_) => Err(late.clone()),
+                    })
+                    .collect();
+            }
+        };
+        tried
+            .into_iter()
+            .map(|one| match one {
+                Tried::Refused(error) => Err(error),
+                Tried::Sent(place) => {
+                    verdicts.get(place).cloned().unwrap_or_else(|| Err(self.unknown("no answer")))
+                }
+            })
+            .collect()
+    }
+
+    /// Everything that would close the channel, and so put a whole window in doubt, is refused here.
+    fn prepare<'a>(&self, one: &'a Outgoing) -> Result<(BasicProperties, &'a [u8])> {
+        let reject = |why: String| BrokerError::new(ErrorKind::Rejected, self.action(), why);
+        let body = one.message.body.as_deref().unwrap_or_default();
+        if body.len() as u64 > self.version.body_max() {
+            return Err(reject(format!(
+                "its body has {} bytes; RabbitMQ {} takes {}",
+                body.len(),
+                self.version,
+                self.version.body_max()
+            )));
+        }
+        let properties = wire::write_properties(&one.message).map_err(reject)?;
+        let size = wire::header_frame_size(&properties);
+        if size > self.frame_max {
+            return Err(reject(format!(
+                "its headers and properties take {size} bytes; they must fit one frame of {}",
+                self.frame_max
+            )));
+        }
+        Ok((properties, body))
+    }
+
+    fn judge(
+        &self,
+        batch: &[Outgoing],
+        tried: &[Tried],
+        confirms: Vec<lapin::Result<Confirmation>>,
+    ) -> Vec<Result<Published>> {
+        let sent: Vec<Option<String>> = tried
+            .iter()
+            .zip(batch)
+            .filter(|(one, _)| matches!(one, Tried::Sent(_)))
+            .map(|(_, letter)| own_id(letter))
+            .collect();
+        let answers = confirms.into_iter().map(|confirm| match confirm {
+            Ok(confirm) => Answer {
+                said: match (confirm.is_ack(), confirm.is_nack()) {
+                    (true, _) => Said::Ack,
+                    (_, true) => Said::Nack,
+                    _ => Said::Nothing,
+                },
+                returned: confirm.take_message().map(|message| run_header(&message.delivery.properties)),
+            },
+            Err(error) => Answer { said: Said::Error(error), returned: None },
+        });
+        let answers: Vec<Answer> = answers.collect();
+        // A refusal that came before any confirm is about the first publish, and so about all of them.
+        let none_confirmed = answers.iter().all(|answer| matches!(answer.said, Said::Error(_)));
+        verdicts(&sent, answers)
+            .into_iter()
+            .map(|verdict| match verdict {
+                Verdict::There => Ok(Published::default()),
+                Verdict::Returned => Err(self.unroutable()),
+                Verdict::Refused => Err(self.full()),
+                Verdict::Unmatched => {
+                    Err(self.unknown("a returned message could not be matched to its letter"))
+                }
+                Verdict::Unanswered => Err(self.unknown("no confirm was given")),
+                Verdict::Broken(error) => {
+                    let lost = self.lost(&error);
+                    match lost.kind {
+                        ErrorKind::Denied if !none_confirmed => Err(self.unknown(&lost.message)),
+                        _ => Err(lost),
+                    }
+                }
+            })
+            .collect()
+    }
+
+    fn action(&self) -> String {
+        format!("publish to {}", self.target)
+    }
+
+    fn unknown(&self, why: &str) -> BrokerError {
+        BrokerError::new(ErrorKind::Unknown, self.action(), why)
+    }
+
+    /// `basic.return`: the server acknowledged it and put it nowhere (R15).
+    fn unroutable(&self) -> BrokerError {
+        BrokerError::new(ErrorKind::NotFound, self.action(), "no such queue: the message was returned")
+            .code("312")
+            .hint(format!("`{}` is not there; `redrive plan` shows what is missing", self.target))
+    }
+
+    /// A negative confirm of one queue: it did not take it.
+    fn full(&self) -> BrokerError {
+        BrokerError::new(
+            ErrorKind::Throttled,
+            self.action(),
+            "the queue did not take it: full (reject-publish), or without enough replicas",
+        )
+        .code("nack")
+    }
+
+    fn lost(&self, error: &lapin::Error) -> BrokerError {
+        match reply_code(error) {
+            Some(code::ACCESS_REFUSED) => failed(self.action(), &self.target, error).hint(format!(
+                "the user needs write on the default exchange (named amq.default) to reach `{}`",
+                self.target
+            )),
+            _ => BrokerError::new(ErrorKind::Unknown, self.action(), reply_text(error)),
+        }
+    }
+
+    /// Closes its channel.
+    pub async fn close(self) {
+        if self.channel.status().connected() {
+            let _ = close_channel(&self.channel).await;
+        }
+    }
+}
+
+/// What came with one confirm. The returned message is any of the window's, not the confirm's own.
+struct Answer {
+    said: Said,
+    returned: Option<Option<String>>,
+}
+
+enum Said {
+    Ack,
+    Nack,
+    Nothing,
+    Error(lapin::Error),
+}
+
+/// What became of one letter of a window.
+#[derive(Debug)]
+enum Verdict {
+    There,
+    Returned,
+    Refused,
+    Unmatched,
+    Unanswered,
+    Broken(lapin::Error),
+}
+
+/// What became of each letter of a window, all answers being in. `sent` has their own ids, in order.
+fn verdicts(sent: &[Option<String>], answers: Vec<Answer>) -> Vec<Verdict> {
+    let own: HashSet<&String> = sent.iter().flatten().collect();
+    let alone = sent.len() == 1;
+    let mut returned = HashSet::new();
+    let mut unmatched = false;
+    for id in answers.iter().filter_map(|answer| answer.returned.as_ref()) {
+        match id {
+            Some(id) if own.contains(id) => {
+                returned.insert(id.clone());
+            }
+            None if alone => {}
+            _ => unmatched = true,
+        }
+    }
+    let only_returned = alone && !unmatched && answers.iter().any(|answer| answer.returned.is_some());
+    sent.iter()
+        .zip(answers)
+        .map(|(id, answer)| {
+            if unmatched {
+                return Verdict::Unmatched;
+            }
+            if only_returned || id.as_ref().is_some_and(|id| returned.contains(id)) {
+                return Verdict::Returned;
+            }
+            match answer.said {
+                Said::Ack => Verdict::There,
+                Said::Nack => Verdict::Refused,
+                Said::Nothing => Verdict::Unanswered,
+                Said::Error(error) => Verdict::Broken(error),
+            }
+        })
+        .collect()
+}
+
+async fn confirming(link: &Link, target: &str) -> Result<Channel> {
+    let channel = link.channel().await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await
+        .map_err(|error| failed(format!("publish to {target}"), target, &error))?;
+    Ok(channel)
+}
+
+/// All confirms, in order of sending.
+async fn answers(sent: Vec<State<'_>>) -> Vec<lapin::Result<Confirmation>> {
+    let mut confirms = Vec::with_capacity(sent.len());
+    for state in sent {
+        confirms.push(match state {
+            State::Writing(publish) => publish.await,
+            State::Written(written) => written,
+        });
+    }
+    let mut answers = Vec::with_capacity(confirms.len());
+    for confirm in confirms {
+        answers.push(match confirm {
+            Ok(confirm) => confirm.await,
+            Err(error) => Err(error),
+        });
+    }
+    answers
+}
+
+fn own_id(one: &Outgoing) -> Option<String> {
+    one.message.headers.last_text(stamp::RUN).map(str::to_owned)
+}
+
+fn run_header(properties: &BasicProperties) -> Option<String> {
+    match properties.headers().as_ref()?.inner().get(stamp::RUN)? {
+        AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ids(count: usize) -> Vec<Option<String>> {
+        (0..count).map(|n| Some(format!("r1/{n}"))).collect()
+    }
+
+    proptest! {
+        /// The library hands returns to whichever confirms complete next, in any order.
+        #[test]
+        fn r15_m08_returns_are_matched_by_own_id_wherever_they_turn_up(
+            unroutable in proptest::collection::btree_set(0usize..50, 0..20),
+            order in Just((0usize..50).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let sent = ids(50);
+            let mut waiting: Vec<Option<String>> =
+                unroutable.iter().map(|n| sent[*n].clone()).collect();
+            let mut answers: Vec<Answer> =
+                (0..50).map(|_| Answer { said: Said::Ack, returned: None }).collect();
+            for place in order {
+                answers[place].returned = waiting.pop();
+            }
+            for (n, verdict) in verdicts(&sent, answers).into_iter().enumerate() {
+                match verdict {
+                    Verdict::Returned => prop_assert!(unroutable.contains(&n)),
+                    Verdict::There => prop_assert!(!unroutable.contains(&n)),
+                    other => prop_assert!(false, "{n}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_return_that_is_nobodys_puts_the_whole_window_in_doubt() {
+        for stray in [None, Some("r0/1".to_owned())] {
+            let answers = (0..3)
+                .map(|n| Answer { said: Said::Ack, returned: (n == 1).then(|| stray.clone()) })
+                .collect();
+            let all = verdicts(&ids(3), answers);
+            assert!(all.iter().all(|verdict| matches!(verdict, Verdict::Unmatched)));
+        }
+    }
+
+    #[test]
+    fn alone_in_its_window_a_return_needs_no_id() {
+        let answers = vec![Answer { said: Said::Ack, returned: Some(None) }];
+        assert!(matches!(verdicts(&[None], answers)[0], Verdict::Returned));
+    }
+}

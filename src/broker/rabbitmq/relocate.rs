@@ -1,0 +1,349 @@
+//! One run on one dead-letter queue: the lock, letters held in order, copies sent, originals removed behind
+//! the queue's own answer.
+
+use std::collections::{BTreeMap, HashSet};
+
+use async_trait::async_trait;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
+
+use super::connect::{Link, close_channel};
+use super::feed::{self, Feed};
+use super::letters::{Held, Letters};
+use super::look::Look;
+use super::management::Management;
+use super::publish::Publisher;
+use super::refused::{code, failed, reply_code};
+use super::rescue;
+use super::settings::Settings;
+use super::version::Version;
+use super::wire;
+use crate::broker::{
+    Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
+    Receipt, Result, Settled, Task,
+};
+use crate::letter::RawLetter;
+use crate::stamp;
+
+/// The session of one run.
+pub(super) struct Run {
+    settings: Settings,
+    version: Version,
+    task: Task,
+    queue: String,
+    limit: Option<u32>,
+    /// Holds the lock: without it nothing can be published.
+    sending: Link,
+    publisher: Publisher,
+    reading: Option<Reading>,
+    /// Counts the readings: a receipt of an earlier one is worth nothing.
+    generation: u32,
+    /// Most equal letters that the manifest was seen to name.
+    equal: u32,
+    refailed: HashSet<u64>,
+    notes: Vec<String>,
+}
+
+struct Reading {
+    link: Link,
+    feed: Feed,
+    letters: Letters,
+    claimed: HashSet<u64>,
+    /// Letters that would not survive being given back.
+    at_limit: BTreeMap<u64, RawLetter>,
+}
+
+/// What a run starts from.
+pub(super) struct Start<'a> {
+    pub settings: &'a Settings,
+    pub version: Version,
+    pub management: Option<&'a Management>,
+    pub task: &'a Task,
+    pub queue: &'a str,
+    /// Delivery limit that counts, if any.
+    pub limit: Option<u32>,
+}
+
+impl Run {
+    /// Takes the lock, and looks whether dead-letter queue and target are there.
+    ///
+    /// # Errors
+    /// `Locked` with the holder, `NotFound`, `Denied`.
+    pub async fn begin(start: Start<'_>) -> Result<Self> {
+        let Start { settings, version, management, task, queue, limit } = start;
+        let same = Look::identity(&settings.address.vhost, queue);
+        if !task.snapshot.is_empty() && task.snapshot != same {
+            return Err(BrokerError::new(
+                ErrorKind::Stale,
+                format!("run on {queue}"),
+                format!("the letters were selected in {}, and this is {same}", task.snapshot),
+            ));
+        }
+        let sending = Link::open(settings, &format!("redrive run {} of {}", task.run, task.who)).await?;
+        let mut notes = Vec::new();
+        if let Err(error) = lock(&sending, queue, task, management).await {
+            if error.kind != ErrorKind::Denied {
+                sending.close().await;
+                return Err(error);
+            }
+            notes.push(format!(
+                "no lock on {queue}: the user may not create {}; see to it that no other run works on it",
+                lock_name(queue)
+            ));
+        }
+        let checking = sending.channel().await?;
+        feed::ready(&checking, &task.target).await?;
+        close_channel(&checking).await?;
+        let publisher = Publisher::open(&sending, &task.target, version, settings.publish_timeout).await?;
+        let mut run = Self {
+            settings: settings.clone(),
+            version,
+            task: task.clone(),
+            queue: queue.to_owned(),
+            limit,
+            sending,
+            publisher,
+            reading: None,
+            generation: 0,
+            equal: 1,
+            refailed: HashSet::new(),
+            notes,
+        };
+        run.read_anew().await?;
+        Ok(run)
+    }
+
+    async fn read_anew(&mut self) -> Result<()> {
+        let link = Link::open(&self.settings, &format!("redrive run {} reads", self.task.run)).await?;
+        let feed = Feed::open(&link, &self.queue, false).await?;
+        self.generation += 1;
+        self.reading = Some(Reading {
+            link,
+            feed,
+            letters: Letters::of(&self.queue),
+            claimed: HashSet::new(),
+            at_limit: BTreeMap::new(),
+        });
+        Ok(())
+    }
+
+    /// The reading, opened anew if its connection broke: what it held is in the queue again.
+    async fn reading(&mut self) -> Result<&mut Reading> {
+        if self.reading.as_ref().is_none_or(|reading| !reading.feed.alive()) {
+            if !self.sending.alive() {
+                return Err(self.lock_lost());
+            }
+            self.read_anew().await?;
+        }
+        self.reading.as_mut().ok_or_else(|| {
+            BrokerError::new(ErrorKind::Unreachable, format!("read {}", self.queue), "not connected")
+        })
+    }
+
+    fn lock_lost(&self) -> BrokerError {
+        BrokerError::new(
+            ErrorKind::Fenced,
+            format!("hold {}", self.queue),
+            "the connection that held its lock is gone",
+        )
+        .hint(format!("redrive resume {}", self.task.run))
+    }
+
+    /// This letter's number, if it is wanted: by its own place among equal letters, or by another's that is
+    /// still open, for they are interchangeable.
+    fn wanted(ask: &Ask<'_>, held: &Held, most: u32, claimed: &HashSet<u64>) -> Option<u64> {
+        let open = |seq: u64| (!claimed.contains(&seq)).then_some(seq);
+        if let Some(seq) = (ask.wanted)(&held.letter.position).and_then(open) {
+            return Some(seq);
+        }
+        let (identity, occurrence) = held.equal?;
+        (1..=most.max(occurrence))
+            .filter(|other| *other != occurrence)
+            .find_map(|other| (ask.wanted)(&wire::position(&identity, other)).and_then(open))
+    }
+
+    fn receipt(&self, tag: u64) -> Receipt {
+        Receipt(format!("{}.{tag}", self.generation))
+    }
+
+    /// The delivery tag, if the receipt is of this reading and still held.
+    fn tag(&self, receipt: &Receipt) -> Option<u64> {
+        let (generation, tag) = receipt.0.split_once('.')?;
+        if generation.parse() != Ok(self.generation) {
+            return None;
+        }
+        let tag = tag.parse().ok()?;
+        self.reading.as_ref().filter(|reading| reading.feed.holds(tag)).map(|_| tag)
+    }
+}
+
+#[async_trait]
+impl Mover for Run {
+    async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
+        for wanted in ask.next {
+            let occurrence = wanted.position.as_str().split_once('.').and_then(|(_, n)| n.parse().ok());
+            self.equal = self.equal.max(occurrence.unwrap_or(1));
+        }
+        let (most, limit) = (self.equal, self.limit);
+        let own = format!("{}/", self.task.run);
+        let mut claims = Claims::default();
+        let mut refailed: Vec<u64> = Vec::new();
+        let mut got = Vec::new();
+        let reading = self.reading().await?;
+        while got.len() < ask.limit {
+            let Some(delivery) = reading.feed.next().await? else {
+                claims.exhausted = true;
+                break;
+            };
+            let held = reading.letters.take(delivery);
+            if limit.is_some_and(|limit| held.returned >= limit) {
+                reading.at_limit.insert(held.tag, held.letter.clone());
+            }
+            let sent_by = held.letter.message.headers.last_text(stamp::RUN);
+            if let Some(seq) = sent_by.and_then(|text| text.strip_prefix(&own)?.parse().ok()) {
+                // A copy of this run that died again: proof that it arrived, and never chased.
+                refailed.push(seq);
+                continue;
+            }
+            if let Some(seq) = Self::wanted(ask, &held, most, &reading.claimed) {
+                reading.claimed.insert(seq);
+                got.push((seq, held));
+            }
+        }
+        if claims.exhausted {
+            let open = ask.next.iter().filter(|wanted| !reading.claimed.contains(&wanted.seq));
+            claims.missing = open.map(|wanted| (wanted.seq, Missing::NotSeen)).collect();
+        }
+        self.refailed.extend(refailed);
+        claims.got = got
+            .into_iter()
+            .map(|(seq, held)| Claimed { seq, receipt: self.receipt(held.tag), letter: held.letter })
+            .collect();
+        Ok(claims)
+    }
+
+    async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        if !self.sending.alive() {
+            let lost = self.lock_lost();
+            return batch.iter().map(|_| Err(lost.clone())).collect();
+        }
+        self.publisher.send(&self.sending, batch).await
+    }
+
+    async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
+        let tags: Vec<Option<u64>> = batch.iter().map(|receipt| self.tag(receipt)).collect();
+        let held: Vec<u64> = tags.iter().copied().flatten().collect();
+        let outcome = match self.reading.as_mut() {
+            Some(reading) if !held.is_empty() => {
+                for tag in &held {
+                    reading.at_limit.remove(tag);
+                }
+                reading.feed.settle(&held).await
+            }
+            _ => Ok(()),
+        };
+        tags.into_iter()
+            .map(|tag| match (tag, &outcome) {
+                (None, _) => Settled::Stale,
+                (Some(_), Ok(())) => Settled::Settled,
+                (Some(_), Err(error)) => Settled::Failed(error.clone()),
+            })
+            .collect()
+    }
+
+    /// Nothing happens before the end: giving single letters back puts them to the tail on some queue types,
+    /// and closing gives all of them back in order.
+    async fn release(&mut self, _batch: &[Receipt]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
+        Ok(intents
+            .iter()
+            .map(|intent| {
+                if self.refailed.contains(&intent.seq) {
+                    Proof::Arrived(Published::default())
+                } else {
+                    // Browsing the target disturbs it, and a miss says nothing: consumers take letters out.
+                    Proof::Unknown
+                }
+            })
+            .collect())
+    }
+
+    async fn renew(&mut self, _held: &[Receipt]) -> Result<()> {
+        if self.sending.alive() { Ok(()) } else { Err(self.lock_lost()) }
+    }
+
+    async fn refailed(&mut self) -> Result<Option<u64>> {
+        Ok(Some(self.refailed.len() as u64))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    async fn end(mut self: Box<Self>) -> Result<()> {
+        let mut ended = Ok(());
+        if let Some(mut reading) = self.reading.take() {
+            if reading.feed.alive() {
+                ended = give_back(&mut reading, &self.queue, self.limit).await;
+                ended = ended.and(reading.feed.close(self.version).await);
+            }
+            reading.link.close().await;
+        }
+        self.publisher.close().await;
+        self.sending.close().await;
+        ended
+    }
+}
+
+/// Stops reading, and saves what would not survive being given back.
+async fn give_back(reading: &mut Reading, queue: &str, limit: Option<u32>) -> Result<()> {
+    for delivery in reading.feed.stop().await? {
+        let held = reading.letters.take(delivery);
+        if limit.is_some_and(|limit| held.returned >= limit) {
+            reading.at_limit.insert(held.tag, held.letter);
+        }
+    }
+    let kept = std::mem::take(&mut reading.at_limit).into_iter().collect();
+    rescue::keep(&reading.link, &mut reading.feed, queue, kept).await
+}
+
+fn lock_name(queue: &str) -> String {
+    format!("redrive.lock.{queue}")
+}
+
+/// An exclusive queue on the connection that publishes: who loses it cannot publish either.
+async fn lock(link: &Link, queue: &str, task: &Task, management: Option<&Management>) -> Result<()> {
+    let name = lock_name(queue);
+    let short = wire::short(&name)
+        .map_err(|why| BrokerError::new(ErrorKind::Unsupported, format!("lock {queue}"), why))?;
+    let channel = link.channel().await?;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into()));
+    for (key, value) in [("x-redrive-run", &task.run), ("x-redrive-who", &task.who)] {
+        arguments.insert(key.into(), AMQPValue::LongString(value.as_str().into()));
+    }
+    let options =
+        QueueDeclareOptions { exclusive: true, auto_delete: true, ..QueueDeclareOptions::default() };
+    let Err(error) = channel.queue_declare(short, options, arguments).await else {
+        return close_channel(&channel).await;
+    };
+    if reply_code(&error) != Some(code::RESOURCE_LOCKED) {
+        return Err(failed(format!("lock {queue}"), &name, &error));
+    }
+    let holder = match management {
+        Some(management) => management.queue(&name).await.ok().flatten().and_then(|lock| {
+            let argument = |key| lock.get("arguments")?.get(key)?.as_str().map(str::to_owned);
+            Some(format!("run {} of {}", argument("x-redrive-run")?, argument("x-redrive-who")?))
+        }),
+        None => None,
+    };
+    Err(BrokerError::new(
+        ErrorKind::Locked,
+        format!("lock {queue}"),
+        format!("held by {}", holder.as_deref().unwrap_or("another run")),
+    )
+    .hint("one run per dead-letter queue; the lock of a dead run ends with its connection, after two heartbeats"))
+}

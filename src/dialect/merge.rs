@@ -9,6 +9,7 @@
 
 use super::testimony::{Buried, Testimony};
 use super::{Dialect, Layer, Look};
+use crate::clock::Time;
 use crate::failure::{Death, Doubt, FailureContext, Ignored, Origin, Prospect, Reading, Sureness};
 
 /// Two records of one event may differ by this much: AMQP times have whole seconds.
@@ -65,9 +66,29 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
         context.trace = super::trace::of(letter);
     }
     history(&mut context, kept);
+    if let Some(why) = letter.facts.written_at.and_then(|(at, _)| implausible(at)) {
+        context.doubts.push(Doubt { field: "written_at", why });
+    }
     context.prospects.sort_by_key(badness);
     context.prospects.dedup();
     context
+}
+
+/// Why a record's time cannot be one: nobody wrote records before 1990 or after 2200 (K16), but some write
+/// microseconds (K35).
+fn implausible(at: Time) -> Option<String> {
+    const EARLIEST: i64 = 631_152_000_000;
+    const LATEST: i64 = 7_258_118_400_000;
+    let millis = at.millis();
+    if (EARLIEST..LATEST).contains(&millis) {
+        return None;
+    }
+    let micros = millis / 1_000;
+    if (EARLIEST..LATEST).contains(&micros) {
+        let at = Time::from_millis(micros);
+        return Some(format!("implausible as milliseconds; {at} if it is in microseconds"));
+    }
+    Some(format!("implausible: {at}"))
 }
 
 /// Closest layer first; in one layer the latest failure first, then the surest, then the registry's order.

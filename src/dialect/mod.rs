@@ -272,8 +272,13 @@ pub fn property_stays_behind(property: &Header, context: &FailureContext) -> Opt
 /// # Errors
 /// The prospect that forbids sending: what would happen, and the way round.
 pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message, Prospect> {
-    if let Some(refused) = context.prospects.iter().find(|p| matches!(p, Prospect::Refused { .. })) {
-        return Err(refused.clone());
+    // A pointer is no message: what it points at has to be fetched first (K15).
+    let forbids =
+        |prospect: &&Prospect| matches!(prospect, Prospect::Refused { .. } | Prospect::Pointer { .. });
+    if let Some(forbidden) = context.prospects.iter().find(forbids)
+        && (context.value_unavailable || matches!(forbidden, Prospect::Refused { .. }))
+    {
+        return Err(forbidden.clone());
     }
     let mut message = letter.message.clone();
     message.headers.retain(|header| stays_behind(header, context).is_none());

@@ -1,7 +1,8 @@
 //! Every letter under `tests/fixtures/letters` is read, and every field of its `expected` checked.
 
 mod amqp_cases;
-mod capture;
+pub mod capture;
+pub mod cases;
 mod hostile;
 mod sent_back;
 

@@ -64,7 +64,11 @@ pub struct LetterId(Arc<str>);
 impl LetterId {
     /// Takes `text` as the id; anything but `[a-z0-9]` is left out.
     pub fn new(text: &str) -> Self {
-        Self(text.chars().filter(|c| c.is_ascii_lowercase() || c.is_ascii_digit()).collect::<String>().into())
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        if text.chars().all(allowed) {
+            return Self(text.into());
+        }
+        Self(text.chars().filter(|c| allowed(*c)).collect::<String>().into())
     }
 
     /// The id of a letter whose broker has no short names: ten letters and digits of a hash.

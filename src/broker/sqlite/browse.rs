@@ -210,7 +210,7 @@ impl State {
 fn states(db: &Connection, after: i64, last: i64, queue: i64) -> rusqlite::Result<HashMap<i64, State>> {
     let mut states: HashMap<i64, State> = HashMap::new();
     let mut leases = db.prepare_cached(
-        "SELECT letter, receives, token IS NOT NULL FROM lease WHERE letter > ?1 AND letter <= ?2 AND queue = ?3",
+        "SELECT letter, receives, token IS NOT NULL FROM lease WHERE letter > ?1 AND letter <= ?2 AND +queue = ?3",
     )?;
     let mut rows = leases.query(params![after, last, queue])?;
     while let Some(row) = rows.next()? {

@@ -22,6 +22,10 @@ pub fn surely_dead(process: &str) -> bool {
     };
     let Some((our_boot, our_namespace)) = machine() else { return false };
     let Ok(pid) = pid.parse::<u32>() else { return false };
+    // Where other people's processes are hidden (`hidepid`), not seeing one says nothing.
+    if started(1).is_none() {
+        return false;
+    }
     boot == our_boot && namespace == our_namespace && started(pid).is_none_or(|now| now != start)
 }
 

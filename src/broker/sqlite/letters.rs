@@ -1,5 +1,8 @@
 //! Letters as rows: writing a message, reading it back, and the names that a row goes by.
 
+use std::fmt;
+use std::io::Write as _;
+
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
@@ -108,12 +111,23 @@ pub fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
 
 /// What people type: `m41`.
 pub fn letter_id(id: i64) -> LetterId {
-    LetterId::new(&format!("m{id}"))
+    on_stack(format_args!("m{id}"), LetterId::new)
 }
 
 /// Queue incarnation and row: `q3m41`.
 pub fn position(queue: i64, id: i64) -> Position {
-    Position::new(format!("q{queue}m{id}"))
+    on_stack(format_args!("q{queue}m{id}"), |text| Position::new(text))
+}
+
+/// Formats a short name without the heap: a look makes two for each of a million letters.
+fn on_stack<T>(text: fmt::Arguments<'_>, then: impl FnOnce(&str) -> T) -> T {
+    let mut buffer = [0u8; 48];
+    let mut rest = &mut buffer[..];
+    // Two numbers of 64 bits and two letters always fit.
+    let _ = rest.write_fmt(text);
+    let left = rest.len();
+    let length = buffer.len() - left;
+    then(std::str::from_utf8(&buffer[..length]).unwrap_or_default())
 }
 
 /// Incarnation and row of a position.
@@ -136,5 +150,33 @@ pub fn stamp(headers: &mut Headers, name: &str, text: impl Into<String>) {
         .collect();
     if let Some(value) = value {
         headers.push(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_row() {
+        assert_eq!(letter_id(41).as_str(), "m41");
+        let longest = position(i64::MIN, i64::MAX);
+        assert_eq!(parse_position(&longest), Some((i64::MIN, i64::MAX)));
+        assert_eq!(position(3, 41).as_str(), "q3m41");
+        for bad in ["", "q", "q3", "m41", "q3m", "q3m41x", "3/41"] {
+            assert_eq!(parse_position(&Position::new(bad)), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_takes_the_place_of_the_last_of_its_name() {
+        let mut headers: Headers =
+            ["a", "n", "b", "n", "c"].map(|name| (name.to_owned(), Value::Null)).into_iter().collect();
+        stamp(&mut headers, "n", "1");
+        stamp(&mut headers, "new", "2");
+        let texts: Vec<_> = headers.iter().map(|h| (h.name.as_str(), h.value.text())).collect();
+        let expected =
+            [("a", None), ("n", None), ("b", None), ("n", Some("1")), ("c", None), ("new", Some("2"))];
+        assert_eq!(texts, expected);
     }
 }

@@ -6,5 +6,6 @@ pub mod bench;
 mod documented;
 mod files;
 mod hostile;
+mod marks;
 mod processes;
 mod relay;

@@ -20,9 +20,9 @@ use crate::letter::{Facts, LetterId, Message, RawLetter, TimeSource};
 use crate::topology::Channel;
 
 /// Most letters of a page.
-const PAGE: usize = 2_000;
-/// A page ends once it holds this many bytes.
-const PAGE_BYTES: usize = 4 << 20;
+const PAGE: usize = 500;
+/// A page ends once it holds this many bytes: four are in flight at a time, and small ones stay in a cache.
+const PAGE_BYTES: usize = 1 << 20;
 
 #[async_trait]
 impl Browse for Sqlite {

@@ -125,7 +125,7 @@ fn k36_looking_creates_nothing() {
     insta::assert_snapshot!(env.line("inspect orders"), @r"
     --- stderr
     error: local could not open redrive.db: there is no such file yet
-      redrive apply --broker local
+    next  redrive apply --broker local
     [1]
     ");
     let env = night();

@@ -10,7 +10,7 @@ use super::x_death::{Deaths, Record};
 use super::{Buried, Dialect, Look, Mark, Testimony, rabbitmq, when};
 use crate::clock::Time;
 use crate::failure::{Origin, Prospect, Sureness};
-use crate::letter::{Header, Message, Value, base64};
+use crate::letter::{Header, Headers, Message, Value, base64};
 
 /// How Celery's own delay queues and exchanges begin.
 const DELAY: &str = "celery_delayed";
@@ -39,10 +39,8 @@ impl Dialect for Celery {
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
-        if headers.first_text("task").is_some() && headers.first_text("id").is_some() {
-            let sure = headers.has("argsrepr") || headers.has("root_id");
-            let sureness = if sure { Sureness::Sure } else { Sureness::Maybe };
-            return Some((sureness, "headers task and id".to_owned()));
+        if is_protocol_2(headers) {
+            return Some((Sureness::Sure, "headers task, id and argsrepr or root_id".to_owned()));
         }
         if ["task", "id", "args", "kwargs"].iter().all(|name| letter.has_field(name)) {
             return Some((Sureness::Likely, "body fields task, id, args, kwargs".to_owned()));
@@ -52,8 +50,7 @@ impl Dialect for Celery {
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         says.buried = Buried::ByBroker;
-        let headers = letter.headers();
-        if headers.first_text("task").is_some() {
+        if is_protocol_2(letter.headers()) {
             amqp(letter, says);
         } else if let Some(envelope) = envelope(letter) {
             let inner = &envelope["headers"];
@@ -71,7 +68,7 @@ impl Dialect for Celery {
     }
 
     fn restore(&self, _letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
-        if message.headers.first_text("task").is_none() {
+        if !is_protocol_2(&message.headers) {
             return Ok(());
         }
         let reset = |header: Header| {
@@ -81,6 +78,13 @@ impl Dialect for Celery {
         message.headers = std::mem::take(&mut message.headers).into_iter().map(reset).collect();
         Ok(())
     }
+}
+
+/// Headers that together nobody else writes: one of them is changed on the way back.
+fn is_protocol_2(headers: &Headers) -> bool {
+    headers.first_text("task").is_some()
+        && headers.first_text("id").is_some()
+        && (headers.has("argsrepr") || headers.has("root_id"))
 }
 
 /// The same type with nothing in it.

@@ -1,7 +1,7 @@
 //! EventBridge: the dead-letter queues of a rule's target and of a schedule (the event or input itself, the
 //! failure in attributes), and of a custom event bus's subscriber (a record about events, not an event).
 
-use super::{Dialect, Look, Mark, Testimony};
+use super::{Dialect, Look, Mark, Testimony, trace};
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Headers};
 
@@ -47,7 +47,7 @@ impl Dialect for EventBridge {
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         read(letter, ("rule_arn", "RULE_ARN"), says);
         says.event_id = letter.field("id").map(str::to_owned);
-        says.trace = letter.field("trace-header").map(str::to_owned);
+        says.trace = letter.field("trace-header").and_then(trace::of_xray);
     }
 
     fn owns(&self, header: &Header) -> bool {

@@ -36,8 +36,9 @@ impl Spoken {
 /// See the file's head.
 pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContext {
     let mut context = FailureContext::default();
-    let overruled: Vec<(&str, &str)> =
+    let mut overruled: Vec<(&str, &str)> =
         spoken.iter().flat_map(|word| word.says.overrules.iter().copied()).collect();
+    overruled.extend(only_waits(&spoken));
     sort(&mut spoken);
     context.readings = spoken
         .iter()
@@ -89,6 +90,23 @@ fn implausible(at: Time) -> Option<String> {
         return Some(format!("implausible as milliseconds; {at} if it is in microseconds"));
     }
     Some(format!("implausible: {at}"))
+}
+
+/// Brokers whose every record is a wait that ran out, while a framework published the letter and tells of its
+/// failure: those were waits in tiers, delay queues or the dead-letter queue itself, and no origin.
+fn only_waits(spoken: &[Spoken]) -> Option<(&'static str, &'static str)> {
+    let failed = spoken.iter().any(|word| {
+        word.layer() == Layer::Framework
+            && word.says.buried == Buried::ByFramework
+            && !word.says.deaths.is_empty()
+    });
+    let waits = |word: &&Spoken| {
+        word.layer() == Layer::Broker
+            && !word.says.deaths.is_empty()
+            && word.says.deaths.iter().all(|death| death.reason.as_deref() == Some("expired"))
+    };
+    let broker = spoken.iter().find(waits).filter(|_| failed)?;
+    Some((broker.name(), "it tells of waits that ran out, not of the failure"))
 }
 
 /// Closest layer first; in one layer the latest failure first, then the surest, then the registry's order.

@@ -53,7 +53,6 @@ impl Dialect for Sqs {
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let properties = letter.properties();
-        says.trace = properties.last_text("AWSTraceHeader").map(str::to_owned);
         let Some(arn) = properties.last_text(SOURCE) else {
             return says.doubt("origin", "SQS did not move it here, so it names no queue");
         };

@@ -47,7 +47,7 @@ fn of_b3(text: &str) -> Option<String> {
 }
 
 /// `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=…`.
-fn of_xray(text: &str) -> Option<String> {
+pub(super) fn of_xray(text: &str) -> Option<String> {
     let root = text.split(';').find_map(|part| part.trim().strip_prefix("Root="))?;
     (root.len() == 35 && root.starts_with("1-") && root.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'))
         .then(|| root.to_owned())

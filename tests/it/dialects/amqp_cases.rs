@@ -279,3 +279,45 @@ fn what_a_framework_settles_the_broker_does_not_doubt() {
     );
     assert_eq!(context.origin.unwrap().exchange.as_deref(), Some(""));
 }
+
+#[test]
+fn waits_in_delay_queues_are_no_origin_of_what_a_framework_buried() {
+    let wait = entry(&[
+        ("queue", text("nsb.v2.delay-level-03")),
+        ("reason", text("expired")),
+        ("exchange", text("nsb.v2.delay-level-27")),
+        ("count", Value::I64(2)),
+    ]);
+    let context = read(vec![
+        ("NServiceBus.FailedQ", text("Shop.Orders")),
+        ("NServiceBus.TimeOfFailure", text("2026-03-01 12:00:00:123000 Z")),
+        ("NServiceBus.ExceptionInfo.ExceptionType", text("Shop.A")),
+        ("x-death", Value::List(vec![wait])),
+    ]);
+    let origin = context.origin.clone().unwrap();
+    assert_eq!((origin.queue.as_deref(), origin.exchange), (Some("Shop.Orders"), None));
+    assert_eq!(context.deaths.len(), 1);
+    let broker = context.readings.iter().find(|reading| reading.dialect == "rabbitmq").unwrap();
+    assert!(broker.ignored[0].why.contains("waits"), "{broker:?}");
+}
+
+#[test]
+fn headers_that_only_share_a_name_travel_unchanged() {
+    let pairs = [
+        ("retry_info", text("see wiki")),
+        ("task", text("ship")),
+        ("id", text("7")),
+        ("retries", Value::I32(3)),
+        ("attempts", Value::I32(2)),
+        ("laravel", text("yes")),
+        ("rascal", text("yes")),
+        ("retry-count", Value::I32(1)),
+        ("Topic", text("t")),
+        ("MessageType", text("m")),
+        ("ErrorMessage", text("e")),
+    ];
+    let headers: Headers = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let letter = letter(headers.clone());
+    let context = dialect::read(&letter);
+    assert_eq!(dialect::outgoing(&letter, &context).unwrap().headers, headers);
+}

@@ -218,6 +218,7 @@ fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
 fn history(context: &mut FailureContext, kept: Vec<(usize, Spoken)>) {
     let mut deaths: Vec<Death> = Vec::new();
     let mut last_is_the_brokers = false;
+    let mut only_declared = false;
     for (reading, word) in kept {
         if word.says.deaths.is_empty() {
             continue;
@@ -228,14 +229,19 @@ fn history(context: &mut FailureContext, kept: Vec<(usize, Spoken)>) {
         if deaths.is_empty() {
             deaths = more;
             last_is_the_brokers = layer == Layer::Framework && word.says.buried == Buried::ByBroker;
+            only_declared = layer == Layer::Declared;
             continue;
         }
         // The same event told twice: the latest of a framework and of the broker that it rejected to, or
-        // the latest of the topology's own convention or of redrive's list and of what stands further out.
+        // what an application adds of its own (`failure:`) to what its framework writes.
         let one_event = match layer {
             Layer::Broker => last_is_the_brokers,
+            Layer::Framework => std::mem::take(&mut only_declared),
             _ => false,
         };
+        if layer == Layer::Framework && one_event {
+            last_is_the_brokers = word.says.buried == Buried::ByBroker;
+        }
         if one_event
             && let Some(theirs) = more.pop()
             && let Some(ours) = deaths.last_mut()

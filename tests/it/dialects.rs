@@ -3,6 +3,7 @@
 mod amqp_cases;
 pub mod capture;
 pub mod cases;
+mod fuzzed;
 mod hostile;
 mod sent_back;
 

@@ -45,6 +45,10 @@ complete -c redrive -n "__fish_redrive_needs_command" -f -a "explain" -d 'Explai
 complete -c redrive -n "__fish_redrive_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c redrive -n "__fish_redrive_needs_command" -f -a "man" -d 'Print the manual'
 complete -c redrive -n "__fish_redrive_needs_command" -f -a "relay" -d 'Carry due messages from tiers to the source'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "resume" -d 'Go on with a run that stopped, crashed or was paused'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "run" -d 'Send dead letters back: bounded, rate-limited, in order'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "runs" -d 'List, show, pause, stop runs'
+complete -c redrive -n "__fish_redrive_needs_command" -f -a "select" -d 'Freeze a selection in a manifest'
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l by -d 'Put letters together by cause, error, frame, message, origin, group or header.NAME' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l diff -d 'What sets the letters of this cause apart from the others' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l cause -d 'Only letters of this cause; any unique beginning of its id' -r
@@ -206,3 +210,118 @@ jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -l once -d 'Carry what is due now, then end'
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l rate -d 'Another rate than before' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l max-errors -d 'Stop after so many errors in a row; 0 is never' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l reason -d 'Why; recorded with the one of the run' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l yes -d 'Do not ask; with =N only if exactly N are about to be changed' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l events -d 'JSON lines of what happens, to a file or to - (stdout)' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l resend-in-doubt -d 'Send again what is in doubt: it may be there twice, and stays named'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l settle-in-doubt -d 'The effect of what is in doubt was seen: take the originals away'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l retry-failed -d 'Also try again what failed'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l allow-stale -d 'Skip letters that are gone, and let their groups go on'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l take-over -d 'Take the dead-letter queue from a run that may be alive'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l cause -d 'Only letters of this cause; any unique beginning of its id' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l where -d 'Only letters for which this holds: \'age > 2h and error ~ "Timeout"\'' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l since -d 'Only letters that died since then: 2h, or 2026-11-30T02:00:00Z' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l until -d 'Only letters that died before then' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l limit -d 'At most N letters, the oldest first, or all' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l rate -d 'Letters per time: 50/s, 10/m, unlimited; else the manifest\'s, else the topology\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l ramp -d 'Start at 1/s and reach the rate after this long' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l reason -d 'Why; recorded. A manifest brings its own' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l yes -d 'Do not ask; with =N only if exactly N are about to be changed' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l confirm -d 'The channel\'s name, instead of typing it out for an unlimited rate' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l max-errors -d 'Stop after so many errors in a row; 0 is never' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l stop-on-refail -d 'Stop when this part of the moved letters, 20 at least, has died again; or off' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l events -d 'JSON lines of what happens, to a file or to - (stdout)' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l order -d 'Keep the order of each group, or none' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand run" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l dry-run -d 'Show what would be sent, and send nothing'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l allow-stale -d 'Run what is left of a manifest whose letters are gone or changed in part'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l take-over -d 'Take the dead-letter queue from a run that may be alive'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-transactions -d 'Publish, record, settle, even where the broker has transactions'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "list" -d 'Runs, the latest first'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "show" -d 'One run: who, when, why, counts, and every letter that did not move'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "pause" -d 'Ask a run to stop in order, to be resumed later'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "stop" -d 'Ask a run to stop in order'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -l limit -d 'At most so many' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -l full -d 'Every letter, also those that moved'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -l reason -d 'Why; recorded' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -l reason -d 'Why; recorded' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and __fish_seen_subcommand_from stop" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l cause -d 'Only letters of this cause; any unique beginning of its id' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l where -d 'Only letters for which this holds: \'age > 2h and error ~ "Timeout"\'' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l since -d 'Only letters that died since then: 2h, or 2026-11-30T02:00:00Z' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l until -d 'Only letters that died before then' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l limit -d 'At most N letters, the oldest first, or all' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l out -d 'Where the manifest goes; must not exist' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l reason -d 'Why; recorded' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l rate -d 'Letters per time, for the run of it: 50/s, 10/m' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l order -d 'Keep the order of each group, or none' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
+complete -c redrive -n "__fish_redrive_using_subcommand select" -s o -l output -d 'How to answer' -r -f -a "table\t''
+json\t''
+jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -s h -l help -d 'Print help'

@@ -22,6 +22,10 @@ pub(super) const VERBS: &[Entry] = &[
     entry("Look", "inspect", "causes of dead letters, or --letters"),
     entry("Look", "show", "one letter; what a redrive would do"),
     entry("Look", "status", "depth, age, retention left, tiers, lag"),
+    entry("Send back", "select", "freeze a selection: a manifest"),
+    entry("Send back", "run", "redrive a manifest or a selection"),
+    entry("Send back", "resume", "a run that stopped or was paused"),
+    entry("Send back", "runs", "list, show, pause, stop"),
     entry("Set up", "check", "a topology; no network"),
     entry("Set up", "plan", "what apply would change"),
     entry("Set up", "apply", "provision, then prove it"),
@@ -53,7 +57,8 @@ pub(super) fn first_page() -> String {
     page
 }
 
-const EXAMPLE: &str = "\nExample, sends nothing:\n  redrive check\n";
+const EXAMPLE: &str =
+    "\nExample, sends nothing:\n  redrive run orders --cause 91be4d --limit 200 --dry-run\n";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -22,7 +22,12 @@ mod plan;
 mod provisioning;
 mod readers;
 mod relay;
+mod resume;
+mod run;
+mod runs;
+mod select;
 mod selecting;
+mod sending;
 mod show;
 mod signals;
 mod status;
@@ -86,6 +91,14 @@ pub enum Verb {
     Man(man::Args),
     /// Carry due messages from tiers to the source
     Relay(relay::Args),
+    /// Go on with a run that stopped, crashed or was paused
+    Resume(resume::Args),
+    /// Send dead letters back: bounded, rate-limited, in order
+    Run(Box<run::Args>),
+    /// List, show, pause, stop runs
+    Runs(runs::Args),
+    /// Freeze a selection in a manifest
+    Select(select::Args),
 }
 
 async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
@@ -103,6 +116,10 @@ async fn dispatch(ctx: &mut Context, verb: Verb) -> Outcome {
         Verb::Completions(args) => completions::run(ctx, args).await,
         Verb::Man(args) => man::run(ctx, args).await,
         Verb::Relay(args) => relay::run(ctx, args).await,
+        Verb::Resume(args) => resume::run(ctx, args).await,
+        Verb::Run(args) => run::run(ctx, *args).await,
+        Verb::Runs(args) => runs::run(ctx, args).await,
+        Verb::Select(args) => select::run(ctx, args).await,
     }
 }
 
@@ -118,13 +135,13 @@ pub fn main() -> std::process::ExitCode {
         render::report_bug(&place);
     }));
     let arguments = std::env::args_os().collect();
-    match std::panic::catch_unwind(|| run(Ui::of_process(), arguments)) {
+    match std::panic::catch_unwind(|| run_line(Ui::of_process(), arguments)) {
         Ok(code) => code.into(),
         Err(_) => ExitCode::Bug.into(),
     }
 }
 
-fn run(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
+fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
     let arguments = usage::help_as_option(arguments);
     if arguments.len() <= 1 {
         for line in help::first_page().lines() {

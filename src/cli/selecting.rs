@@ -22,6 +22,11 @@ pub struct Selecting {
 }
 
 impl Selecting {
+    /// Was anything selected?
+    pub fn is_given(&self) -> bool {
+        self.cause.is_some() || self.filter.is_some() || self.since.is_some() || self.until.is_some()
+    }
+
     /// What was selected; `limit` comes with it.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ pub mod looking;
 pub mod plan;
 mod progress;
 pub mod relay;
+pub mod run;
+pub mod runs;
 pub mod show;
 pub mod status;
 mod table;
@@ -273,6 +275,11 @@ impl Ui {
         text.push('\n');
         text
     }
+}
+
+/// A JSON document on one line, with everything that acts on a terminal spelled out.
+pub fn compact_json(value: &impl Serialize) -> String {
+    json::compact(value).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
 /// A command as one types it: arguments quoted where a shell needs it.

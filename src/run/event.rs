@@ -38,6 +38,8 @@ pub enum Event<'a> {
 pub struct Progress {
     /// Counts so far; `untouched` is what is still to come.
     pub counts: Counts,
+    /// Moved in this part of the run.
+    pub moved_now: u64,
     /// Letters a second, over this part of the run.
     pub rate: f64,
     /// Letters a second that the pace allows at present.

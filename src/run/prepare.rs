@@ -53,6 +53,8 @@ pub struct Prepared {
     pub summary: Summary,
     /// Selected letters whose cause or group nobody can tell: of how many a rule lacked a fact.
     pub undecided: u64,
+    /// Causes of the selected letters, at most two.
+    pub causes: Vec<String>,
     /// A limit that was reached.
     pub limit_reached: bool,
     /// Letters that come with fewer tries than usual, in words, and how many.
@@ -118,6 +120,7 @@ pub async fn prepare(
         scratch,
         selected: 0,
         undecided: 0,
+        causes: Vec::new(),
         limit_reached: false,
         prospects: HashMap::new(),
     };
@@ -140,7 +143,7 @@ pub async fn prepare(
     }
     let snapshot = pages.snapshot().clone();
     let cost = pages.close().await?;
-    let Index { mut scratch, undecided, limit_reached, prospects, .. } = index;
+    let Index { mut scratch, undecided, causes, limit_reached, prospects, .. } = index;
     let found = match request.manifest {
         Some(_) => Some(scratch.settle_expected()?),
         None => None,
@@ -150,7 +153,7 @@ pub async fn prepare(
     let summary = scratch.summary()?;
     let mut prospects: Vec<(String, u64)> = prospects.into_iter().collect();
     prospects.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-    Ok(Prepared { scratch, snapshot, cost, found, summary, undecided, limit_reached, prospects })
+    Ok(Prepared { scratch, snapshot, cost, found, summary, undecided, causes, limit_reached, prospects })
 }
 
 impl Prepared {
@@ -178,6 +181,7 @@ struct Index<'a> {
     scratch: Scratch,
     selected: u64,
     undecided: u64,
+    causes: Vec<String>,
     limit_reached: bool,
     prospects: HashMap<String, u64>,
 }
@@ -204,6 +208,10 @@ impl Index<'_> {
         };
         if selected && kept.is_none() {
             kept = self.keeps(&letter);
+        }
+        let cause = letter.cause.id.as_str();
+        if selected && self.causes.len() < 2 && self.causes.iter().all(|known| known != cause) {
+            self.causes.push(cause.to_owned());
         }
         if selected && kept.is_none() {
             for prospect in &letter.context.prospects {

@@ -396,9 +396,16 @@ impl Engine<'_> {
     fn progress(&self) -> Progress {
         let counts = self.counts_so_far();
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
-        let moved = counts.moved.saturating_sub(self.moved_before);
-        let rate = if took.is_zero() { 0.0 } else { moved as f64 / took.as_secs_f64() };
-        Progress { counts, rate, allowed: self.pace.now_per_second(), refailed: self.refailed, took }
+        let moved_now = counts.moved.saturating_sub(self.moved_before);
+        let rate = if took.is_zero() { 0.0 } else { moved_now as f64 / took.as_secs_f64() };
+        Progress {
+            counts,
+            moved_now,
+            rate,
+            allowed: self.pace.now_per_second(),
+            refailed: self.refailed,
+            took,
+        }
     }
 
     /// Reads more lines into the window.

@@ -1,0 +1,259 @@
+//! `redrive resume`: goes on with a run that stopped, crashed or was paused.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::confirm::{Consent, Yes};
+use super::run::open_events;
+use super::runs::one_run;
+use super::sending::{
+    LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,
+};
+use super::{Chosen, CommandError, Context, Outcome};
+use crate::broker::Task;
+use crate::ledger::{Ledger, LetterState};
+use crate::manifest::{OrderPolicy, Reader};
+use crate::render::run as screen;
+use crate::run::engine::Settings;
+use crate::run::recovery::Orders;
+
+/// Arguments of `resume`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  redrive resume r7d41k\n  redrive resume r7d41k --resend-in-doubt --reason \"billing shows none of them\""
+)]
+pub struct Args {
+    /// Run; any unique beginning of its id
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Send again what is in doubt: it may be there twice, and stays named
+    #[arg(long, conflicts_with = "settle_in_doubt", requires = "reason")]
+    resend_in_doubt: bool,
+    /// The effect of what is in doubt was seen: take the originals away
+    #[arg(long, requires = "reason")]
+    settle_in_doubt: bool,
+    /// Also try again what failed
+    #[arg(long)]
+    retry_failed: bool,
+    /// Skip letters that are gone, and let their groups go on
+    #[arg(long)]
+    allow_stale: bool,
+    /// Another rate than before
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Stop after so many errors in a row; 0 is never
+    #[arg(long, value_name = "N")]
+    max_errors: Option<u32>,
+    /// Why; recorded with the one of the run
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    yes: Yes,
+    /// Take the dead-letter queue from a run that may be alive
+    #[arg(long)]
+    take_over: bool,
+    /// JSON lines of what happens, to a file or to - (stdout)
+    #[arg(long, value_name = "FILE|-")]
+    events: Option<PathBuf>,
+    /// Where runs are recorded; else REDRIVE_LEDGER, else the state folder
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+}
+
+/// What a resume needs to go on as begun.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    max_errors: u32,
+    stop_on_refail: Option<f64>,
+    allow_gone: bool,
+    order: OrderPolicy,
+    without_transactions: bool,
+    skipped: u64,
+    held: u64,
+}
+
+/// As the ledger keeps it.
+pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
+    serde_json::to_string(&Kept {
+        max_errors: settings.max_errors,
+        stop_on_refail: settings.stop_on_refail,
+        allow_gone: settings.allow_gone,
+        order: settings.order,
+        without_transactions: settings.without_transactions,
+        skipped: kept.0,
+        held: kept.1,
+    })
+    .unwrap_or_default()
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2]: no such run. [4]: it is done, runs, or was declined. [1]: the broker.
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    let at = ledger_path(args.ledger.as_ref())?;
+    let told = |error| ledger_error(&at, &error);
+    let Some(mut ledger) = Ledger::look(&at).map_err(told)? else {
+        return Err(CommandError::usage(format!(
+            "no run {}: there is no ledger at {}",
+            args.run,
+            at.display()
+        )));
+    };
+    let row = one_run(&ledger, &args.run, &at)?;
+    let loaded = ctx.topology()?;
+    let channel = loaded.channel(&row.channel)?;
+    let Some(decl) = loaded.topology.broker(&row.broker) else {
+        return Err(CommandError::usage(format!(
+            "run {} is of broker {}, which {} does not have",
+            row.id,
+            row.broker,
+            loaded.name()
+        )));
+    };
+    // A run id implies its broker: a protected one needs no --broker here.
+    let chosen = Chosen { decl, named: true };
+    let (names, _) = lowered(chosen, channel)?;
+    if names.return_to != row.target || names.dead_letter != row.queue {
+        return Err(CommandError::refused(format!(
+            "run {} sends from {} to {}; the topology says {} and {} now",
+            row.id, row.queue, row.target, names.dead_letter, names.return_to
+        )));
+    }
+    let kept: Kept = serde_json::from_str(&row.settings)
+        .map_err(|_| CommandError::failed(format!("run {} cannot be read in the ledger", row.id)))?;
+    let rate_text = args.rate.clone().unwrap_or_else(|| row.rate.clone());
+    let rate = rate(&rate_text)?;
+    let settings = Settings {
+        rate,
+        ramp: Duration::from_millis(row.ramp_ms),
+        max_errors: args.max_errors.unwrap_or(kept.max_errors),
+        stop_on_refail: kept.stop_on_refail,
+        allow_gone: kept.allow_gone || args.allow_stale,
+        order: kept.order,
+        claim_for: LEASE,
+        without_transactions: kept.without_transactions,
+        ..Settings::default()
+    };
+    let path = ledger.manifest_path(&row.id).map_err(told)?;
+    let (head, count) = Reader::verify(&path)
+        .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", path.display())))?;
+    if count != row.counts.planned {
+        return Err(CommandError::failed(format!(
+            "{} has {count} letters, the ledger says {}",
+            path.display(),
+            row.counts.planned
+        )));
+    }
+    let tally = ledger.tally(row.n).map_err(told)?;
+    let of = |state| tally.get(&state).copied().unwrap_or(0);
+    let left = screen::Left {
+        in_doubt: of(LetterState::InDoubt) + of(LetterState::Intended),
+        unsettled: of(LetterState::Published),
+        failed: of(LetterState::Failed),
+        planned: count.saturating_sub(kept.skipped + kept.held).saturating_sub(tally.values().sum::<u64>())
+            + of(LetterState::Planned),
+    };
+    let nothing = left.planned + left.unsettled == 0
+        && (left.in_doubt == 0
+            || !(args.resend_in_doubt || args.settle_in_doubt) && of(LetterState::Intended) == 0)
+        && (left.failed == 0 || !args.retry_failed);
+    if nothing {
+        let mut error = CommandError::refused(format!("nothing is left to do in run {}", row.id));
+        if left.in_doubt > 0 {
+            error = error.hint(format!(
+                "{} in doubt: --resend-in-doubt may make duplicates, --settle-in-doubt takes the originals away.",
+                left.in_doubt
+            ));
+        }
+        if left.failed > 0 {
+            error = error.hint(format!("{} failed: --retry-failed tries them again.", left.failed));
+        }
+        return Err(error.next(ctx.command(&["runs", "show", &row.id])));
+    }
+    screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, args.resend_in_doubt);
+    let mut sending = left.planned + of(LetterState::Intended);
+    if args.resend_in_doubt {
+        sending += of(LetterState::InDoubt);
+    }
+    if args.retry_failed {
+        sending += left.failed;
+    }
+    let mut command = ctx.command(&["resume", &row.id]);
+    for (given, flag) in [
+        (args.resend_in_doubt, "--resend-in-doubt"),
+        (args.settle_in_doubt, "--settle-in-doubt"),
+        (args.retry_failed, "--retry-failed"),
+    ] {
+        if given {
+            command.push(flag.to_owned());
+        }
+    }
+    if let Some(reason) = &args.reason {
+        command.extend(["--reason".to_owned(), reason.clone()]);
+    }
+    let letters = if sending == 1 { "letter" } else { "letters" };
+    args.yes.consent(
+        &mut ctx.ui,
+        Consent {
+            question: format!("Send up to {sending} {letters} to {} on {}?", row.target, chosen.title())
+                .into(),
+            count: sending,
+            noun: ("letter", "letters"),
+            nothing: "Nothing was sent.",
+            command,
+        },
+    )?;
+    let events = open_events(args.events.as_deref())?;
+    let broker = ctx.open(&loaded, chosen, true).await?;
+    let key = queue_key(&loaded, chosen, &row.queue);
+    let owner = ctx.new_id(12);
+    let lock = lock(ctx, &mut ledger, &key, &row.queue, &row.id, &owner, args.take_over)?;
+    let task = Task {
+        run: row.id.clone(),
+        owner,
+        who: ctx.who.clone(),
+        target: row.target.clone(),
+        take_over: args.take_over,
+        snapshot: head.snapshot.clone(),
+        claim_for: LEASE,
+    };
+    let mover = match begin(ctx, &*broker, chosen, channel, &task).await {
+        Ok(mover) => mover,
+        Err(error) => {
+            let _ = ledger.unlock(&lock);
+            return Err(error);
+        }
+    };
+    let now = ctx.clock.now();
+    ledger.continue_run(row.n, now).map_err(told)?;
+    if let Some(reason) = &args.reason {
+        let what = match (args.resend_in_doubt, args.settle_in_doubt) {
+            (true, _) => "resend in doubt",
+            (_, true) => "settle in doubt",
+            _ => "reason",
+        };
+        ledger.event(row.n, now, &ctx.who, what, Some(reason)).map_err(told)?;
+    }
+    let orders = Orders {
+        resend_in_doubt: args.resend_in_doubt,
+        settle_in_doubt: args.settle_in_doubt,
+        retry_failed: args.retry_failed,
+    };
+    let ready = Ready {
+        channel,
+        chosen,
+        ledger,
+        lock,
+        row,
+        kept: (kept.skipped, kept.held),
+        mover: Some(mover),
+        settings,
+        resume: Some(orders),
+        sending,
+        events,
+    };
+    finish(ctx, ready).await
+}

@@ -1,0 +1,566 @@
+//! `redrive run`: sends dead letters back, bounded and rate-limited, after showing exactly what would go.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::confirm::{Consent, Yes, typed_out};
+use super::select::open_elsewhere;
+use super::selecting::{Selecting, limit};
+use super::sending::{
+    Judging, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
+    prepare_error, queue_key, rate, rate_text,
+};
+use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
+use crate::broker::{Broker, Task};
+use crate::clock::parse_duration;
+use crate::ledger::{Ledger, NewRun};
+use crate::manifest::{Head, OrderPolicy, Reader, SCHEMA};
+use crate::render::run as screen;
+use crate::run::engine::Settings;
+use crate::run::prepare::Prepared;
+use crate::selection::{Limit, Selection};
+use crate::topology::{Channel, Rate};
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  redrive run orders --cause 91be4d --limit 200 --dry-run\n  \
+                        redrive run timeouts.jsonl --rate 5/s --ramp 30s\n  \
+                        redrive run orders --limit all --rate 50/s --reason INC-4471 --yes")]
+pub struct Args {
+    /// Channel, or a manifest: FILE.jsonl, or - for stdin
+    #[arg(value_name = "CHANNEL|FILE.jsonl")]
+    what: String,
+    #[command(flatten)]
+    selecting: Selecting,
+    /// At most N letters, the oldest first, or all
+    #[arg(long, value_name = "N|all", allow_hyphen_values = true)]
+    limit: Option<String>,
+    /// Letters per time: 50/s, 10/m, unlimited; else the manifest's, else the topology's
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Start at 1/s and reach the rate after this long
+    #[arg(long, value_name = "DURATION")]
+    ramp: Option<String>,
+    /// Show what would be sent, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Why; recorded. A manifest brings its own
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    yes: Yes,
+    /// The channel's name, instead of typing it out for an unlimited rate
+    #[arg(long, value_name = "NAME")]
+    confirm: Option<String>,
+    /// Stop after so many errors in a row; 0 is never
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    max_errors: u32,
+    /// Stop when this part of the moved letters, 20 at least, has died again; or off
+    #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = percent)]
+    stop_on_refail: Percent,
+    /// Run what is left of a manifest whose letters are gone or changed in part
+    #[arg(long)]
+    allow_stale: bool,
+    /// Take the dead-letter queue from a run that may be alive
+    #[arg(long)]
+    take_over: bool,
+    /// JSON lines of what happens, to a file or to - (stdout)
+    #[arg(long, value_name = "FILE|-")]
+    events: Option<PathBuf>,
+    /// Where runs are recorded; else REDRIVE_LEDGER, else the state folder
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+    #[command(flatten)]
+    judging: Judging,
+    /// Publish, record, settle, even where the broker has transactions
+    #[arg(long, hide = true)]
+    without_transactions: bool,
+}
+
+/// A part of a whole.
+#[derive(Debug, Clone, Copy)]
+struct Percent(Option<f64>);
+
+fn percent(text: &str) -> Result<Percent, String> {
+    if text == "off" {
+        return Ok(Percent(None));
+    }
+    let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match number {
+        Some(number) if number > 0.0 && number <= 100.0 => Ok(Percent(Some(number / 100.0))),
+        _ => Err("write a percentage: 20%; or off".to_owned()),
+    }
+}
+
+/// Is this argument a manifest? Channel names cannot look like one.
+fn is_manifest(what: &str) -> bool {
+    what == "-" || what.ends_with(".jsonl") || what.contains('/')
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2]: no bound or no reason. [4]: refused or declined. [1]: the broker before anything was sent. After
+/// that every end is told and is a code of its own.
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    let asked = limit(args.limit.as_deref())?;
+    let manifest = is_manifest(&args.what);
+    if asked.is_none() && !manifest {
+        let mut next = ctx.command(&["run", &args.what]);
+        next.extend(["--limit", "200", "--dry-run"].map(str::to_owned));
+        return Err(CommandError::usage("a run needs a bound: a manifest, or --limit N (or all)").next(next));
+    }
+    if manifest && (asked.is_some() || args.selecting.is_given()) {
+        return Err(CommandError::usage(
+            "a manifest is a selection already: no --limit, --cause, --where with it",
+        )
+        .hint("What was frozen is what is sent; select again for less."));
+    }
+    let ramp = match args.ramp.as_deref().map(parse_duration) {
+        None => Duration::ZERO,
+        Some(Some(ramp)) => ramp,
+        Some(None) => return Err(CommandError::usage("--ramp: a duration has a unit: 30s, 5m")),
+    };
+    let ledger_at = ledger_path(args.ledger.as_ref())?;
+    let frozen = if manifest { Some(Frozen::read(ctx, &args, &ledger_at)?) } else { None };
+    let loaded = ctx.topology()?;
+    let name = frozen.as_ref().map_or(args.what.as_str(), |frozen| frozen.head.channel.as_str());
+    let channel = loaded.channel(name)?;
+    let chosen = ctx.broker_for(&loaded, channel)?;
+    let (names, _) = lowered(chosen, channel)?;
+    if let Some(frozen) = &frozen {
+        frozen.check(chosen, &names.return_to, &names.dead_letter)?;
+    }
+    let typed = typed(ctx, &args);
+    if !args.dry_run {
+        chosen.may_change(typed.clone())?;
+    }
+    let rate = match (&args.rate, &frozen) {
+        (Some(text), _) => rate(text)?,
+        (None, Some(frozen)) => rate(&frozen.head.rate)?,
+        (None, None) => channel.redrive.rate.value,
+    };
+    let reason = args.reason.clone().or_else(|| frozen.as_ref().map(|frozen| frozen.head.reason.clone()));
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    if reason.is_none() && !args.dry_run {
+        let mut next = typed.clone();
+        next.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+        return Err(CommandError::usage("a run needs a reason: it is recorded with who and when").next(next));
+    }
+    let mut judging = args.judging.clone();
+    if let Some(frozen) = &frozen
+        && frozen.head.order == OrderPolicy::None
+    {
+        judging.order = OrderPolicy::None;
+    }
+    let selection = args.selecting.selection(ctx, asked.unwrap_or(Limit::All))?;
+    let broker = ctx.open(&loaded, chosen, !args.dry_run).await?;
+    super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
+    let key = queue_key(&loaded, chosen, &names.dead_letter);
+    let open = open_elsewhere(&args.ledger, &key);
+    let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
+    let prepared = look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &open).await?;
+    if let Some(frozen) = &frozen {
+        frozen.stale(&prepared, args.allow_stale, &typed)?;
+    }
+    let source = match &frozen {
+        Some(frozen) => frozen.shown.clone(),
+        None => channel.name.value.clone(),
+    };
+    let before = screen::Before {
+        source: &source,
+        channel: &channel.name.value,
+        title: &chosen.title(),
+        broker: chosen.name(),
+        queue: &names.dead_letter,
+        target: &names.return_to,
+        readers: channel.consumer.as_ref().map(|consumer| consumer.value.as_str()),
+        shared: channel.shared,
+        tries: 1 + channel.tiers.len(),
+        reason: reason.as_deref(),
+        at: ctx.clock.now(),
+        rate,
+        rate_text: rate_text(rate),
+        ramp,
+        order: judging.order,
+        max_errors: args.max_errors,
+        stop_on_refail: args.stop_on_refail.0,
+        prepared: &prepared,
+    };
+    let send = prepared.summary.send + prepared.summary.twins;
+    let mut real = typed.clone();
+    if ctx.globals.broker.is_none() && chosen.decl.protected {
+        real.extend(["--broker".to_owned(), chosen.name().to_owned()]);
+    }
+    if args.dry_run {
+        screen::dry_run(&mut ctx.ui, &before, &real);
+        return Ok(ExitCode::Done);
+    }
+    screen::before(&mut ctx.ui, &before);
+    if send == 0 {
+        screen::nothing_to_send(&mut ctx.ui, &before);
+        let planned = prepared.summary.planned;
+        return Ok(if planned == 0 { ExitCode::Done } else { ExitCode::Partial });
+    }
+    consent(ctx, &args, chosen, channel, &names.return_to, rate, send, real)?;
+    let plan = Plan {
+        loaded: &loaded,
+        chosen,
+        channel,
+        broker: &*broker,
+        key,
+        ledger_at,
+        target: names.return_to.clone(),
+        queue: names.dead_letter.clone(),
+        reason: reason.unwrap_or_default(),
+        rate,
+        ramp,
+        judging,
+        selection: match &frozen {
+            Some(frozen) => frozen.head.selection.clone(),
+            None => selection_words(&selection),
+        },
+    };
+    start(ctx, &args, plan, prepared).await
+}
+
+fn selection_words(selection: &Selection) -> String {
+    let filters = selection.to_string();
+    match filters.is_empty() {
+        true => format!("--limit {}", selection.limit),
+        false => format!("{filters} --limit {}", selection.limit),
+    }
+}
+
+/// The command as it was typed, without what only belongs to one call of it.
+fn typed(ctx: &Context, args: &Args) -> Vec<String> {
+    let mut command = ctx.command(&["run", &args.what]);
+    let mut add = |flag: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            command.extend([flag.to_owned(), value.clone()]);
+        }
+    };
+    add("--cause", &args.selecting.cause);
+    add("--where", &args.selecting.filter);
+    add("--since", &args.selecting.since);
+    add("--until", &args.selecting.until);
+    add("--limit", &args.limit);
+    add("--rate", &args.rate);
+    add("--ramp", &args.ramp);
+    add("--reason", &args.reason);
+    if let Some(path) = &args.ledger {
+        command.extend(["--ledger".to_owned(), path.display().to_string()]);
+    }
+    command.extend(args.judging.flags());
+    if args.allow_stale {
+        command.push("--allow-stale".to_owned());
+    }
+    command
+}
+
+#[allow(clippy::too_many_arguments)]
+fn consent(
+    ctx: &mut Context,
+    args: &Args,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+    target: &str,
+    rate: Rate,
+    send: u64,
+    command: Vec<String>,
+) -> Result<(), CommandError> {
+    let title = chosen.title();
+    let letters = if send == 1 { "letter" } else { "letters" };
+    let question = format!("Send {send} {letters} to {target} on {title}?");
+    if rate == Rate::Unlimited {
+        let name = channel.name.value.as_str();
+        let ask = format!("Type {name} to send {send} {letters} at once to {target} on {title}:");
+        return typed_out(
+            &mut ctx.ui,
+            ask.into(),
+            name,
+            args.confirm.as_deref(),
+            "Nothing was sent.",
+            command,
+        );
+    }
+    args.yes.consent(
+        &mut ctx.ui,
+        Consent {
+            question: question.into(),
+            count: send,
+            noun: ("letter", "letters"),
+            nothing: "Nothing was sent.",
+            command,
+        },
+    )
+}
+
+/// A manifest that was read and whose every line is as it was frozen.
+struct Frozen {
+    path: PathBuf,
+    shown: String,
+    head: Head,
+    count: u64,
+    temporary: bool,
+}
+
+impl Frozen {
+    fn read(ctx: &Context, args: &Args, ledger: &Path) -> Result<Self, CommandError> {
+        let temporary = args.what == "-";
+        let path = if temporary { from_stdin(ctx, ledger)? } else { PathBuf::from(&args.what) };
+        let shown = if temporary { "stdin".to_owned() } else { args.what.clone() };
+        match Reader::verify(&path) {
+            Ok((head, count)) => Ok(Self { path, shown, head, count, temporary }),
+            Err(fault) => {
+                if temporary {
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(CommandError::refused(format!("{shown} cannot be taken for a manifest: {fault}"))
+                    .hint("Nothing was sent. Select again to freeze a new one."))
+            }
+        }
+    }
+
+    /// Is it for this broker, this queue and the target that the topology says? A manifest is hostile input.
+    fn check(&self, chosen: Chosen<'_>, target: &str, queue: &str) -> Result<(), CommandError> {
+        let differs = |what: &str, theirs: &str, ours: &str| {
+            CommandError::refused(format!(
+                "{} was frozen for {what} {}, the topology says {ours}",
+                self.shown,
+                theirs.escape_default()
+            ))
+            .hint("Nothing was sent. Select again, or name the topology that it was frozen with.")
+        };
+        if self.head.broker != chosen.name() {
+            return Err(differs("broker", &self.head.broker, chosen.name()));
+        }
+        if self.head.queue != queue {
+            return Err(differs("dead-letter queue", &self.head.queue, queue));
+        }
+        if self.head.target != target {
+            return Err(differs("target", &self.head.target, target));
+        }
+        Ok(())
+    }
+
+    fn stale(&self, prepared: &Prepared, allowed: bool, typed: &[String]) -> Result<(), CommandError> {
+        let Some(found) = prepared.found else { return Ok(()) };
+        if found.gone + found.changed == 0 || allowed {
+            return Ok(());
+        }
+        let mut what = Vec::new();
+        if found.gone > 0 {
+            what.push(format!("{} of {} letters are gone", found.gone, self.count));
+        }
+        if found.changed > 0 {
+            what.push(format!("{} of {} are not what they were", found.changed, self.count));
+        }
+        let mut next = typed.to_vec();
+        next.push("--allow-stale".to_owned());
+        Err(CommandError::refused(format!("{} is stale: {}", self.shown, what.join(", ")))
+            .hint(format!(
+                "Frozen at {}. To run the other {}:",
+                self.head.at.format("%Y-%m-%d %H:%M:%SZ"),
+                found.same
+            ))
+            .next(next))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A manifest from stdin is kept beside the ledger while it is used: it is read twice.
+fn from_stdin(ctx: &Context, ledger: &Path) -> Result<PathBuf, CommandError> {
+    let ledger = Ledger::open(ledger).map_err(|error| ledger_error(ledger, &error))?;
+    let path = ledger
+        .manifest_path(&format!("stdin-{}", ctx.new_id(8)))
+        .map_err(|error| ledger_error(ledger.path(), &error))?;
+    let copied = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| std::io::copy(&mut std::io::stdin().lock(), &mut file));
+    match copied {
+        Ok(_) => Ok(path),
+        Err(error) => Err(CommandError::failed(format!("could not keep the manifest from stdin: {error}"))),
+    }
+}
+
+/// Everything that is decided before a run begins.
+struct Plan<'a> {
+    loaded: &'a Loaded,
+    chosen: Chosen<'a>,
+    channel: &'a Channel,
+    broker: &'a dyn Broker,
+    key: String,
+    ledger_at: PathBuf,
+    target: String,
+    queue: String,
+    reason: String,
+    rate: Rate,
+    ramp: Duration,
+    judging: Judging,
+    selection: String,
+}
+
+async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepared) -> Outcome {
+    let _ = plan.loaded;
+    let at = plan.ledger_at.clone();
+    let told = |error| ledger_error(&at, &error);
+    let events = open_events(args.events.as_deref())?;
+    let mut ledger = Ledger::open(&at).map_err(told)?;
+    let run = new_run_id(ctx);
+    let owner = ctx.new_id(12);
+    let lock = lock(ctx, &mut ledger, &plan.key, &plan.queue, &run, &owner, args.take_over)?;
+    let task = Task {
+        run: run.clone(),
+        owner,
+        who: ctx.who.clone(),
+        target: plan.target.clone(),
+        take_over: args.take_over,
+        snapshot: prepared.snapshot.identity.clone(),
+        claim_for: LEASE,
+    };
+    let mover = match begin(ctx, plan.broker, plan.chosen, plan.channel, &task).await {
+        Ok(mover) => mover,
+        Err(error) => {
+            let _ = ledger.unlock(&lock);
+            return Err(error);
+        }
+    };
+    let now = ctx.clock.now();
+    let head = Head {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        channel: plan.channel.name.value.clone(),
+        broker: plan.chosen.name().to_owned(),
+        queue: plan.queue.clone(),
+        snapshot: prepared.snapshot.identity.clone(),
+        target: plan.target.clone(),
+        rate: rate_text(plan.rate),
+        order: plan.judging.order,
+        reason: plan.reason.clone(),
+        by: ctx.who.clone(),
+        at: now,
+        selection: plan.selection.clone(),
+    };
+    let settings = Settings {
+        rate: plan.rate,
+        ramp: plan.ramp,
+        max_errors: args.max_errors,
+        stop_on_refail: args.stop_on_refail.0,
+        allow_gone: args.allow_stale,
+        order: plan.judging.order,
+        claim_for: LEASE,
+        without_transactions: args.without_transactions,
+        ..Settings::default()
+    };
+    let summary = &prepared.summary;
+    let kept = (
+        summary.kept.iter().filter(|(why, ..)| !why.holds()).map(|(_, n, _)| n).sum(),
+        summary.kept.iter().filter(|(why, ..)| why.holds()).map(|(_, n, _)| n).sum(),
+    );
+    let number = ledger
+        .begin_run(&NewRun {
+            id: run.clone(),
+            channel: head.channel.clone(),
+            broker: head.broker.clone(),
+            dlq: plan.key.clone(),
+            queue: plan.queue.clone(),
+            target: plan.target.clone(),
+            path: if args.without_transactions { "publish_then_settle" } else { "native" },
+            rate: head.rate.clone(),
+            ramp_ms: u64::try_from(plan.ramp.as_millis()).unwrap_or(u64::MAX),
+            settings: super::resume::keep(&settings, kept),
+            selection: head.selection.clone(),
+            reason: head.reason.clone(),
+            who: ctx.who.clone(),
+            tool: head.tool.clone(),
+            planned: summary.planned,
+            started: now,
+        })
+        .map_err(told)?;
+    let path = ledger.manifest_path(&run).map_err(told)?;
+    let mut noting: Vec<crate::manifest::Line> = Vec::new();
+    let frozen = prepared.freeze(&path, &head, |line| {
+        if line.kept.is_some() {
+            noting.push(line.clone());
+            if noting.len() >= 2000 {
+                ledger.note_kept(number, noting.iter(), now)?;
+                noting.clear();
+            }
+        }
+        Ok(())
+    });
+    let noted = ledger.note_kept(number, noting.iter(), now);
+    if let Err(error) = frozen.map_err(|error| prepare_error(plan.chosen, &error)).and(noted.map_err(told)) {
+        let _ = mover.end().await;
+        let _ = ledger.unlock(&lock);
+        return Err(error);
+    }
+    let sending = summary.send + summary.twins;
+    drop(prepared);
+    let rows = ledger.runs_like(&run).map_err(told)?;
+    let Some(row) = rows.into_iter().next() else {
+        return Err(CommandError::bug("a run that was just recorded is not in the ledger"));
+    };
+    let (chosen, channel) = (plan.chosen, plan.channel);
+    finish(
+        ctx,
+        Ready {
+            channel,
+            chosen,
+            ledger,
+            lock,
+            row,
+            kept,
+            mover: Some(mover),
+            settings,
+            resume: None,
+            sending,
+            events,
+        },
+    )
+    .await
+}
+
+/// Where `--events` go.
+pub(super) fn open_events(path: Option<&Path>) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
+    match path {
+        None => Ok(None),
+        Some(path) if path == Path::new("-") => Ok(Some(Box::new(std::io::stdout()))),
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+            match file {
+                Ok(file) => Ok(Some(Box::new(std::io::BufWriter::new(file)))),
+                Err(error) => Err(CommandError::failed(format!(
+                    "could not write events to {}: {error}",
+                    path.display()
+                ))),
+            }
+        }
+    }
+}
+
+/// `r`, then the time in 32 s steps and chance: later runs sort later, and a few characters are enough.
+fn new_run_id(ctx: &Context) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut time = u64::try_from(ctx.clock.now().millis() / 32_000).unwrap_or(0);
+    let mut digits = Vec::new();
+    for _ in 0..6 {
+        digits.push(char::from(DIGITS[(time % 36) as usize]));
+        time /= 36;
+    }
+    let time: String = digits.iter().rev().collect();
+    format!("r{time}{}", ctx.new_id(4))
+}

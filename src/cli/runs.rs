@@ -1,0 +1,158 @@
+//! `redrive runs`: list, show, pause, stop.
+
+use std::path::{Path, PathBuf};
+
+use super::sending::{ledger_error, ledger_path};
+use super::{CommandError, Context, ExitCode, Outcome};
+use crate::ledger::{Ledger, RunRow, RunState, Wish};
+use crate::render::runs as screen;
+
+/// Arguments of `runs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  redrive runs\n  redrive runs show r7d2f9\n  redrive runs pause r7d2f9")]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Where runs are recorded; else REDRIVE_LEDGER, else the state folder
+    #[arg(long, value_name = "FILE", global = true)]
+    ledger: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Runs, the latest first
+    #[command(after_help = "Example:\n  redrive runs list orders")]
+    List {
+        /// Channel
+        #[arg(value_name = "CHANNEL")]
+        channel: Option<String>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+    },
+    /// One run: who, when, why, counts, and every letter that did not move
+    #[command(after_help = "Example:\n  redrive runs show r7d2f9 -o json")]
+    Show {
+        /// Run; any unique beginning of its id
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Every letter, also those that moved
+        #[arg(long)]
+        full: bool,
+    },
+    /// Ask a run to stop in order, to be resumed later
+    #[command(after_help = "Example:\n  redrive runs pause r7d2f9")]
+    Pause {
+        /// Run
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Why; recorded
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Ask a run to stop in order
+    #[command(after_help = "Example:\n  redrive runs stop r7d2f9")]
+    Stop {
+        /// Run
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Why; recorded
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [2]: no such run. [4]: it does not run. [1]: the ledger.
+#[allow(clippy::unused_async)]
+pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    let at = ledger_path(args.ledger.as_ref())?;
+    let told = |error| ledger_error(&at, &error);
+    let ledger = Ledger::look(&at).map_err(told)?;
+    let what = args.what.unwrap_or(What::List { channel: None, limit: 50 });
+    match what {
+        What::List { channel, limit } => {
+            let rows = match &ledger {
+                Some(ledger) => ledger.runs(channel.as_deref(), limit).map_err(told)?,
+                None => Vec::new(),
+            };
+            let alive: Vec<bool> = rows.iter().map(|row| is_alive(ledger.as_ref(), row)).collect();
+            screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now());
+            Ok(ExitCode::Done)
+        }
+        What::Show { run, full } => {
+            let ledger = there(ledger, &run, &at)?;
+            let row = one_run(&ledger, &run, &at)?;
+            let alive = is_alive(Some(&ledger), &row);
+            let next = match row.state {
+                RunState::Done => Vec::new(),
+                RunState::Running if alive => Vec::new(),
+                _ => ctx.command(&["resume", &row.id]),
+            };
+            screen::show(&mut ctx.ui, &ledger, &row, alive, full, ctx.clock.now(), &next).map_err(told)?;
+            Ok(ExitCode::Done)
+        }
+        What::Pause { run, reason } => wish(ctx, ledger, &at, &run, reason.as_deref(), Wish::Pause),
+        What::Stop { run, reason } => wish(ctx, ledger, &at, &run, reason.as_deref(), Wish::Stop),
+    }
+}
+
+fn wish(
+    ctx: &mut Context,
+    ledger: Option<Ledger>,
+    at: &Path,
+    run: &str,
+    reason: Option<&str>,
+    wish: Wish,
+) -> Outcome {
+    let told = |error| ledger_error(at, &error);
+    let mut ledger = there(ledger, run, at)?;
+    let row = one_run(&ledger, run, at)?;
+    if row.state != RunState::Running || !is_alive(Some(&ledger), &row) {
+        return Err(CommandError::refused(format!("run {} does not run: {}", row.id, row.state.word()))
+            .next(ctx.command(&["runs", "show", &row.id])));
+    }
+    ledger.wish(row.n, wish).map_err(told)?;
+    let word = if wish == Wish::Pause { "pause" } else { "stop" };
+    ledger.event(row.n, ctx.clock.now(), &ctx.who, word, reason).map_err(told)?;
+    ctx.ui.say(format!(
+        "run {} was asked to {word}; it settles what is in flight and ends within seconds",
+        row.id
+    ));
+    ctx.ui.next(&ctx.command(&["runs", "show", &row.id]));
+    Ok(ExitCode::Done)
+}
+
+/// Does its process live? The lock says.
+fn is_alive(ledger: Option<&Ledger>, row: &RunRow) -> bool {
+    row.state == RunState::Running
+        && ledger
+            .and_then(|ledger| ledger.holder(&row.dlq).ok().flatten())
+            .is_some_and(|holder| holder.run == row.id)
+}
+
+fn there(ledger: Option<Ledger>, run: &str, at: &Path) -> Result<Ledger, CommandError> {
+    ledger.ok_or_else(|| {
+        CommandError::usage(format!(
+            "no run {}: there is no ledger at {}",
+            run.escape_default(),
+            at.display()
+        ))
+    })
+}
+
+/// The run of this prefix.
+pub(super) fn one_run(ledger: &Ledger, prefix: &str, at: &Path) -> Result<RunRow, CommandError> {
+    let rows = ledger.runs_like(prefix).map_err(|error| ledger_error(at, &error))?;
+    match rows.as_slice() {
+        [] => Err(CommandError::usage(format!("no run {} in {}", prefix.escape_default(), at.display()))
+            .next(["redrive", "runs", "list"])),
+        [one] => Ok(one.clone()),
+        [first, second, ..] => Err(CommandError::usage(format!(
+            "{prefix} begins several runs, {} and {} among them",
+            first.id, second.id
+        ))),
+    }
+}

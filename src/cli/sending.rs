@@ -1,0 +1,483 @@
+//! What `select`, `run` and `resume` share: the flags that judge letters, the ledger's place, the first pass
+//! over a snapshot, and driving a run while somebody watches.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::selecting::one_cause;
+use super::{Chosen, CommandError, Context, ExitCode, Loaded, signals};
+use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
+use crate::clock::{Time, rough};
+use crate::ledger::{Holder, Ledger, LedgerError, Lock, RunRow, RunState, process_start, this_host};
+use crate::manifest::{OrderPolicy, Reader};
+use crate::render::run::{self as screen, Watch};
+use crate::run::engine::{Cause, End, EngineError, Job, Settings, drive};
+use crate::run::prepare::{PrepareError, Prepared, Request, prepare};
+use crate::run::recovery::Orders;
+use crate::selection::Selection;
+use crate::topology::{Channel, Rate};
+
+/// How long a claim and the lock last without a sign of life.
+pub const LEASE: Duration = Duration::from_secs(60);
+
+/// Flags that judge letters.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Judging {
+    /// Keep the order of each group, or none
+    #[arg(long, value_name = "group|none", default_value = "group", value_parser = order)]
+    pub order: OrderPolicy,
+    /// Send one of letters with one event id and body, and settle the others
+    #[arg(long)]
+    pub dedupe: bool,
+    /// Also letters older than the dedup_window: consumers may have forgotten their ids
+    #[arg(long)]
+    pub past_dedup_window: bool,
+    /// Also letters that died in another queue than this channel's
+    #[arg(long)]
+    pub any_origin: bool,
+}
+
+fn order(text: &str) -> Result<OrderPolicy, String> {
+    match text {
+        "group" => Ok(OrderPolicy::Group),
+        "none" => Ok(OrderPolicy::None),
+        _ => Err("group, or none".to_owned()),
+    }
+}
+
+impl Judging {
+    /// As typed, for a command to be repeated.
+    pub fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        if self.order == OrderPolicy::None {
+            flags.extend(["--order".to_owned(), "none".to_owned()]);
+        }
+        for (given, flag) in [
+            (self.dedupe, "--dedupe"),
+            (self.past_dedup_window, "--past-dedup-window"),
+            (self.any_origin, "--any-origin"),
+        ] {
+            if given {
+                flags.push(flag.to_owned());
+            }
+        }
+        flags
+    }
+}
+
+/// Where the ledger lies: `--ledger`, `REDRIVE_LEDGER`, else the state folder of the user.
+pub fn ledger_path(flag: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
+    if let Some(path) = flag {
+        return Ok(path.clone());
+    }
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = folder("REDRIVE_LEDGER") {
+        return Ok(path);
+    }
+    let state = folder("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    match state.or_else(|| Some(folder("HOME")?.join(".local/state"))) {
+        Some(state) => Ok(state.join("redrive/ledger.db")),
+        None => Err(CommandError::usage("no place for the ledger: neither HOME nor XDG_STATE_HOME is set")
+            .hint("Name one with --ledger FILE or REDRIVE_LEDGER.")),
+    }
+}
+
+/// A ledger's error, with its place.
+pub fn ledger_error(path: &Path, error: &LedgerError) -> CommandError {
+    match error {
+        LedgerError::Newer(_) => CommandError::failed(format!("the ledger {}: {error}", path.display())),
+        _ => CommandError::failed(format!("could not use the ledger {}: {error}", path.display())),
+    }
+    .hint("Another one is named with --ledger FILE or REDRIVE_LEDGER.")
+}
+
+/// A rate as typed: `50/s`.
+pub fn rate(text: &str) -> Result<Rate, CommandError> {
+    Rate::parse(text).ok_or_else(|| {
+        CommandError::usage(format!("--rate: `{}` is no rate", text.escape_default()))
+            .hint("Write letters per time: 50/s, 600/m, 1000/h; or unlimited.")
+    })
+}
+
+/// `50/s`, `10/m`, `unlimited`.
+pub fn rate_text(rate: Rate) -> String {
+    match rate {
+        Rate::Unlimited => "unlimited".to_owned(),
+        Rate::PerSecond(per_second) => {
+            let whole = |value: f64| (value - value.round()).abs() < 1e-9 && value >= 1.0;
+            if whole(per_second) {
+                format!("{}/s", per_second.round())
+            } else if whole(per_second * 60.0) {
+                format!("{}/m", (per_second * 60.0).round())
+            } else {
+                format!("{}/h", per_second * 3600.0)
+            }
+        }
+    }
+}
+
+/// What is known about a channel at its broker before anything is opened.
+pub fn lowered(chosen: Chosen<'_>, channel: &Channel) -> Result<(Names, Capabilities), CommandError> {
+    match kind_of(chosen.decl) {
+        Some(kind) => Ok((kind.names(channel), kind.capabilities(channel))),
+        None => {
+            Err(CommandError::usage(format!("{}: no broker speaks {}", chosen.name(), chosen.decl.scheme())))
+        }
+    }
+}
+
+/// The key of a dead-letter queue in the ledger's lock: the broker's url and the queue. A url that is a path
+/// starts at the topology's folder.
+pub fn queue_key(loaded: &Loaded, chosen: Chosen<'_>, queue: &str) -> String {
+    let url = &chosen.decl.url.value;
+    let base = match url.contains("//") {
+        true => String::new(),
+        false => std::fs::canonicalize(loaded.folder())
+            .unwrap_or_else(|_| loaded.folder().to_owned())
+            .display()
+            .to_string(),
+    };
+    format!("{base}|{}|{queue}", crate::redact::url(url))
+}
+
+/// The first pass, with its progress.
+#[allow(clippy::too_many_arguments)]
+pub async fn look_through(
+    ctx: &mut Context,
+    broker: &dyn Broker,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+    selection: &Selection,
+    manifest: Option<&Path>,
+    judging: &Judging,
+    open: &HashMap<String, String>,
+) -> Result<Prepared, CommandError> {
+    let (names, capabilities) = lowered(chosen, channel)?;
+    if let Some(cost) =
+        broker.cost_of_looking(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?
+    {
+        ctx.ui.note(cost);
+    }
+    let request = Request {
+        channel,
+        names: &names,
+        capabilities: &capabilities,
+        selection,
+        manifest,
+        order: judging.order,
+        dedupe: judging.dedupe,
+        past_dedup_window: judging.past_dedup_window,
+        any_origin: judging.any_origin,
+        now: ctx.clock.now(),
+        open_elsewhere: open,
+    };
+    let mut progress = crate::render::Progress::new();
+    let began = ctx.clock.elapsed();
+    let (ui, clock) = (&mut ctx.ui, &ctx.clock);
+    let prepared = prepare(broker, &request, |seen| {
+        let past = clock.elapsed().saturating_sub(began);
+        if past >= Duration::from_secs(1) {
+            let line = format!("reading {}: {} letters so far", names.dead_letter, seen);
+            progress.show(ui, past, &[line.into()]);
+        }
+    })
+    .await;
+    progress.clear();
+    let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
+    one_cause(selection.cause.as_deref(), &prepared.causes)?;
+    Ok(prepared)
+}
+
+/// What went wrong before a run.
+pub fn prepare_error(chosen: Chosen<'_>, error: &PrepareError) -> CommandError {
+    match error {
+        PrepareError::Broker(error) => CommandError::broker(chosen.name(), error),
+        PrepareError::Scratch(error) => {
+            CommandError::failed(format!("could not index the letters: {error}"))
+                .hint("The index lies in a temporary folder (SQLITE_TMPDIR, TMPDIR) and needs about 300 bytes a letter.")
+        }
+        PrepareError::Manifest(fault) => CommandError::failed(format!("could not read the manifest: {fault}")),
+        PrepareError::File(error) => CommandError::failed(format!("could not write the manifest: {error}")),
+    }
+}
+
+/// Takes the ledger's lock on a dead-letter queue.
+///
+/// # Errors
+/// [4] with who holds it.
+pub fn lock(
+    ctx: &Context,
+    ledger: &mut Ledger,
+    key: &str,
+    queue: &str,
+    run: &str,
+    owner: &str,
+    take_over: bool,
+) -> Result<Lock, CommandError> {
+    let now = ctx.clock.now();
+    let pid = std::process::id().cast_signed();
+    let me = Holder {
+        owner: owner.to_owned(),
+        run: run.to_owned(),
+        who: ctx.who.clone(),
+        host: this_host(),
+        pid,
+        pid_start: process_start(pid).unwrap_or_default(),
+        beat: now,
+        lease_end: now,
+    };
+    let path = ledger.path().to_owned();
+    match ledger.lock(key, &me, now, LEASE, take_over).map_err(|error| ledger_error(&path, &error))? {
+        Ok(lock) => Ok(lock),
+        Err(holder) => Err(CommandError::refused(format!(
+            "{queue} is held by run {} of {}, last seen {} ago",
+            holder.run,
+            holder.who,
+            rough(now.since(holder.beat))
+        ))
+        .hint(format!(
+            "One run per dead-letter queue; a dead holder loses it after {}. --take-over takes it now.",
+            rough(LEASE)
+        ))
+        .next(ctx.command(&["runs", "show", &holder.run]))),
+    }
+}
+
+/// Opens the broker's session for a run.
+///
+/// # Errors
+/// [4]: another run holds it there. [1]: the broker.
+pub async fn begin(
+    ctx: &Context,
+    broker: &dyn Broker,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+    task: &Task,
+) -> Result<Box<dyn crate::broker::Mover>, CommandError> {
+    broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
+        ErrorKind::Locked => CommandError::refused(error.message.clone())
+            .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
+            .next(ctx.command(&["runs", "list"])),
+        _ => CommandError::broker(chosen.name(), &error),
+    })
+}
+
+/// A run about to be driven.
+pub struct Ready<'a> {
+    /// The channel.
+    pub channel: &'a Channel,
+    /// Its broker.
+    pub chosen: Chosen<'a>,
+    /// The record.
+    pub ledger: Ledger,
+    /// Held.
+    pub lock: Lock,
+    /// As recorded.
+    pub row: RunRow,
+    /// Kept from the start: skipped, held.
+    pub kept: (u64, u64),
+    /// The broker's session.
+    pub mover: Option<Box<dyn crate::broker::Mover>>,
+    /// How.
+    pub settings: Settings,
+    /// If this is a resume.
+    pub resume: Option<Orders>,
+    /// Letters to be sent in this part, about.
+    pub sending: u64,
+    /// Where events go.
+    pub events: Option<Box<dyn std::io::Write + Send>>,
+}
+
+/// Drives a run to its end and says how it ended.
+///
+/// # Errors
+/// [70] if counts do not add up; [1] if the ledger cannot be used.
+pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
+    let mut told = signals::listen()
+        .map_err(|error| CommandError::failed(format!("could not wait for signals: {error}")))?;
+    let (stop, stopping) = watch::channel(false);
+    let (names, capabilities) = lowered(ready.chosen, ready.channel)?;
+    let path = ready.ledger.path().to_owned();
+    let manifest = ready
+        .ledger
+        .manifest_path(&ready.row.id)
+        .map_err(|error| ledger_error(&path, &error))
+        .and_then(|file| {
+            Reader::open(&file)
+                .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", file.display())))
+        })?;
+    let title = ready.chosen.title();
+    let context = screen::RunScreen {
+        run: ready.row.id.clone(),
+        channel: ready.channel.name.value.clone(),
+        broker: ready.chosen.name().to_owned(),
+        title,
+        queue: names.dead_letter.clone(),
+        target: ready.row.target.clone(),
+        sending: ready.sending,
+        rate: ready.row.rate.clone(),
+    };
+    let what = if ready.resume.is_some() { "resumed" } else { "begun" };
+    let text = ready.row.reason.clone();
+    ready
+        .ledger
+        .event(ready.row.n, ctx.clock.now(), &ctx.who, what, Some(&text))
+        .map_err(|error| ledger_error(&path, &error))?;
+    let Some(mover) = ready.mover.take() else {
+        return Err(CommandError::bug("a run without a session"));
+    };
+    let began = ctx.clock.now();
+    let (result, code) = {
+        let mut watching = Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone());
+        watching.begun(ready.row.counts.planned, ready.sending, ready.kept);
+        let job = Job {
+            clock: ctx.clock.clone(),
+            channel: ready.channel,
+            capabilities: &capabilities,
+            ledger: &mut ready.ledger,
+            lock: ready.lock.clone(),
+            run: ready.row.id.clone(),
+            number: ready.row.n,
+            manifest,
+            planned: ready.row.counts.planned,
+            kept: ready.kept,
+            mover,
+            settings: ready.settings.clone(),
+            resume: ready.resume,
+            stopping,
+            observer: &mut watching,
+        };
+        let driving = drive(job);
+        tokio::pin!(driving);
+        let mut code = None;
+        let result = loop {
+            tokio::select! {
+                result = &mut driving => break Some(result),
+                _ = told.changed() => {
+                    let now = *told.borrow();
+                    code = now.code;
+                    if now.times > 1 {
+                        break None;
+                    }
+                    let _ = stop.send(true);
+                }
+            }
+        };
+        (result, code)
+    };
+    let command = ctx.command(&["resume", &ready.row.id]);
+    match result {
+        None => {
+            let atomic = capabilities.relocate == crate::broker::Atomicity::Transaction
+                && !ready.settings.without_transactions;
+            screen::left_at_once(&mut ctx.ui, &context, atomic, &command);
+            Ok(code.unwrap_or(ExitCode::Interrupted))
+        }
+        Some(Err(error)) => Err(engine_error(&path, &error).next(command)),
+        Some(Ok(end)) => {
+            let code = code_of(&end, code);
+            let state = state_of(&end, code);
+            let now = ctx.clock.now();
+            let took = u64::try_from(end.took.as_millis()).unwrap_or(u64::MAX);
+            let lost = matches!(end.cause, Some(Cause::LockLost));
+            if !lost {
+                let ledger = &mut ready.ledger;
+                let recorded = ledger
+                    .end_run(
+                        ready.row.n,
+                        state,
+                        i32::from(code.number()),
+                        &end.counts,
+                        end.unsettled,
+                        end.refailed,
+                        took,
+                        now,
+                    )
+                    .and_then(|()| ledger.event(ready.row.n, now, &ctx.who, "ended", Some(state.word())))
+                    .and_then(|()| ledger.unlock(&ready.lock));
+                recorded.map_err(|error| ledger_error(&path, &error))?;
+            }
+            said(ctx, &ready, &context, &end, code, state, began, now);
+            Ok(code)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn said(
+    ctx: &mut Context,
+    ready: &Ready<'_>,
+    context: &screen::RunScreen,
+    end: &End,
+    code: ExitCode,
+    state: RunState,
+    began: Time,
+    now: Time,
+) {
+    let next = match state {
+        RunState::Done => ctx.command(&["inspect", &context.channel]),
+        RunState::Partial | RunState::Failed => ctx.command(&["runs", "show", &context.run]),
+        _ => ctx.command(&["resume", &context.run]),
+    };
+    let notes = ready.ledger.notes(ready.row.n, 0, screen::MOST_NOTES).unwrap_or_default();
+    let groups = ready.ledger.note_counts(ready.row.n).unwrap_or_default();
+    let row = ready.ledger.runs_like(&ready.row.id).ok().and_then(|rows| rows.into_iter().next());
+    let total = row.as_ref().map_or(end.took, |row| Duration::from_millis(row.took_ms));
+    let parts = row.as_ref().map_or(1, |row| row.parts);
+    let ended = screen::Ended {
+        end,
+        state,
+        exit: code.number(),
+        notes: &notes,
+        groups: &groups,
+        total,
+        parts,
+        reason: &ready.row.reason,
+        who: &ctx.who,
+        started: if parts > 1 { ready.row.started } else { began },
+        ended: now,
+        next: &next,
+    };
+    screen::ended(&mut ctx.ui, context, &ended);
+}
+
+fn engine_error(path: &Path, error: &EngineError) -> CommandError {
+    match error {
+        EngineError::Ledger(error) => ledger_error(path, error),
+        EngineError::Manifest(fault) => {
+            CommandError::failed(format!("the run's own manifest cannot be read: {fault}"))
+        }
+        EngineError::Counts(what) => CommandError::bug(what.clone()),
+    }
+}
+
+/// Protocol §9: the first that fits.
+fn code_of(end: &End, signal: Option<ExitCode>) -> ExitCode {
+    let counts = &end.counts;
+    if let Some(code) = signal {
+        return code;
+    }
+    if end.cause.is_some() || counts.untouched > 0 || end.unsettled > 0 {
+        return ExitCode::Stopped;
+    }
+    if counts.moved == 0 && counts.failed > 0 {
+        return ExitCode::Failed;
+    }
+    if counts.failed + counts.held + counts.in_doubt + counts.skipped > 0 {
+        return ExitCode::Partial;
+    }
+    ExitCode::Done
+}
+
+fn state_of(end: &End, code: ExitCode) -> RunState {
+    match (code, &end.cause) {
+        (ExitCode::Done, _) => RunState::Done,
+        (ExitCode::Partial, _) => RunState::Partial,
+        (ExitCode::Failed, _) => RunState::Failed,
+        (_, Some(Cause::Paused)) => RunState::Paused,
+        _ => RunState::Stopped,
+    }
+}

@@ -1,0 +1,30 @@
+//! The screens of `select`, `run` and `resume`: before the prompt, while it runs, at its end.
+
+mod before;
+mod ended;
+mod watch;
+
+pub use before::{Before, Left, before, dry_run, nothing_to_send, resuming, selected};
+pub use ended::{Ended, MOST_NOTES, ended, left_at_once, reason, rough_seconds, six};
+pub use watch::Watch;
+
+/// What every screen of a run names.
+#[derive(Debug, Clone)]
+pub struct RunScreen {
+    /// The run.
+    pub run: String,
+    /// Channel.
+    pub channel: String,
+    /// Broker, by its name.
+    pub broker: String,
+    /// `kafka (protected)`.
+    pub title: String,
+    /// Dead-letter queue.
+    pub queue: String,
+    /// Where to.
+    pub target: String,
+    /// Letters to be sent in this part.
+    pub sending: u64,
+    /// Rate as typed.
+    pub rate: String,
+}

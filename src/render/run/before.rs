@@ -1,0 +1,372 @@
+//! Before anything is sent: what would go where, what would not and why, and how long it takes.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::clock::{Time, rough};
+use crate::ledger::RunRow;
+use crate::manifest::{Head, OrderPolicy, Why};
+use crate::render::units::{bytes, count, minute, number};
+use crate::render::{Line, Ui};
+use crate::run::pace::time_for;
+use crate::run::prepare::Prepared;
+use crate::selection::Limit;
+use crate::topology::Rate;
+
+/// Everything that the screen before the prompt shows.
+pub struct Before<'a> {
+    /// The manifest's file, or the channel.
+    pub source: &'a str,
+    /// Channel.
+    pub channel: &'a str,
+    /// `kafka (protected)`.
+    pub title: &'a str,
+    /// Broker, by its name.
+    pub broker: &'a str,
+    /// Dead-letter queue.
+    pub queue: &'a str,
+    /// Where to.
+    pub target: &'a str,
+    /// The consumer that reads there, if the topology names one.
+    pub readers: Option<&'a str>,
+    /// Others read there too, and that is meant.
+    pub shared: bool,
+    /// Tries that a letter gets afresh.
+    pub tries: usize,
+    /// Why.
+    pub reason: Option<&'a str>,
+    /// When.
+    pub at: Time,
+    /// How fast.
+    pub rate: Rate,
+    /// As typed.
+    pub rate_text: String,
+    /// Time to reach the rate.
+    pub ramp: Duration,
+    /// Order within groups.
+    pub order: OrderPolicy,
+    /// Errors in a row that stop it.
+    pub max_errors: u32,
+    /// Part of re-failed letters that stops it.
+    pub stop_on_refail: Option<f64>,
+    /// What is known.
+    pub prepared: &'a Prepared,
+}
+
+/// What is left of a run that is to be resumed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Left {
+    /// Sent, without an answer.
+    pub in_doubt: u64,
+    /// Moved, originals not removed.
+    pub unsettled: u64,
+    /// Refused.
+    pub failed: u64,
+    /// Not sent.
+    pub planned: u64,
+}
+
+fn words(why: Why) -> &'static str {
+    match why {
+        Why::Refused => "must not be sent as they are (redrive show says why)",
+        Why::OtherOrigin => "died in another queue than this channel's",
+        Why::MaxRedrives => "redriven as often as allowed (max_redrives)",
+        Why::DedupWindow => "older than dedup_window: consumers may have forgotten their ids",
+        Why::TooLarge => "larger than the broker takes",
+        Why::NoGroup => "their ordering key was lost",
+        Why::Gone => "gone since they were selected",
+        Why::Changed => "not what they were when they were selected",
+        Why::OpenElsewhere => "left open by another run, which has to be resumed",
+        Why::Conflict => "another letter has their event id and another body",
+        Why::Behind => "behind an earlier letter that stays",
+    }
+}
+
+/// The screen.
+pub fn before(ui: &mut Ui, it: &Before<'_>) {
+    if ui.json() {
+        return;
+    }
+    for line in lines(it) {
+        ui.say(line);
+    }
+}
+
+fn lines(it: &Before<'_>) -> Vec<Line> {
+    let summary = &it.prepared.summary;
+    let mut lines = Vec::new();
+    let reason = it.reason.map(|reason| format!(" · {reason}")).unwrap_or_default();
+    let of = if it.source == it.channel { String::new() } else { format!(" of {}", it.source) };
+    lines.push(
+        Line::new()
+            .bold(format!("run{of}"))
+            .text(format!(" · {} · {} · ", it.channel, it.title))
+            .dim(minute(it.at))
+            .text(reason),
+    );
+    lines.push(Line::new());
+    let groups = match summary.groups {
+        0 => "no groups".to_owned(),
+        groups => count(groups, "group", "groups"),
+    };
+    let order = match (it.order, summary.groups) {
+        (OrderPolicy::None, _) => "in any order (--order none)",
+        (OrderPolicy::Group, 0) => "the oldest first",
+        (OrderPolicy::Group, _) => "per group oldest first, one unit in flight",
+    };
+    let total = match summary.send == summary.planned {
+        true => count(summary.planned, "letter", "letters"),
+        false => format!("{} of {}", number(summary.send), count(summary.planned, "letter", "letters")),
+    };
+    lines.push(
+        Line::new()
+            .text("send      ")
+            .bold(total)
+            .text(format!(", {groups}; {order}; {}", bytes(summary.bytes))),
+    );
+    if summary.twins > 0 {
+        lines.push(
+            format!(
+                "settle    {:>3} unsent: equal letters, one of each is sent (--dedupe)",
+                number(summary.twins)
+            )
+            .into(),
+        );
+    }
+    for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| !why.holds()) {
+        lines.push(kept("skip", *why, *letters, *groups));
+    }
+    for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| why.holds()) {
+        lines.push(kept("hold", *why, *letters, *groups));
+        if *why == Why::Behind {
+            for group in &summary.waiting {
+                lines.push(
+                    format!(
+                        "          {:>5}  {}  waits for {}, cause {}",
+                        number(group.letters),
+                        group.group,
+                        group.waits_for,
+                        group.cause
+                    )
+                    .into(),
+                );
+            }
+        }
+    }
+    lines.push(Line::new());
+    lines.push(format!("to        {}, set by the topology", it.target).into());
+    if let Some(reader) = it.readers {
+        let also = if it.shared { "; others read it too (shared)" } else { "" };
+        lines.push(format!("read by   {reader}{also}").into());
+    }
+    let tries = if it.tries == 1 { "1 try".to_owned() } else { format!("{} tries", it.tries) };
+    lines.push(
+        format!("handled   afresh, {tries} each; event id, key, own headers and body travel unchanged")
+            .into(),
+    );
+    for (what, letters) in it.prepared.prospects.iter().take(3) {
+        lines.push(format!("          {} of them with {what}", number(*letters)).into());
+    }
+    let repeated = match summary.repeated {
+        0 => String::new(),
+        repeated => format!("; {} share an event id and a body with another (--dedupe)", number(repeated)),
+    };
+    lines.push(
+        format!("checked   duplicates, id conflicts, size, redriven before, open in other runs{repeated}")
+            .into(),
+    );
+    lines.push(format!("time      {}", time(it)).into());
+    let refail = match it.stop_on_refail {
+        Some(part) => format!("at {:.0}% re-failed of 20 or more, ", part * 100.0),
+        None => String::new(),
+    };
+    let errors = match it.max_errors {
+        0 => "never for errors in a row".to_owned(),
+        errors => format!("after {errors} errors in a row"),
+    };
+    lines.push(format!("stops     {refail}{errors}").into());
+    lines.push(Line::new());
+    lines
+}
+
+fn time(it: &Before<'_>) -> String {
+    let letters = it.prepared.summary.send;
+    match time_for(letters, it.rate, it.ramp) {
+        None => "as fast as the broker takes them (unlimited)".to_owned(),
+        Some(time) => {
+            let ramp = match it.ramp.is_zero() {
+                true => format!("at {}", it.rate_text),
+                false => format!("from 1/s to {} in {}", it.rate_text, rough(it.ramp)),
+            };
+            let time = Duration::from_secs(time.as_secs_f64().ceil() as u64);
+            format!("about {}: {} {ramp}", rough(time), count(letters, "letter", "letters"))
+        }
+    }
+}
+
+fn kept(word: &str, why: Why, letters: u64, groups: u64) -> Line {
+    let groups = if groups == 0 { String::new() } else { format!(" ({})", count(groups, "group", "groups")) };
+    format!("{word:<6}{:>7} {}{groups}", number(letters), words(why)).into()
+}
+
+/// The same, at the end of which nothing was sent.
+pub fn dry_run(ui: &mut Ui, it: &Before<'_>, real: &[String]) {
+    if ui.json() {
+        return ui.document(&document(it, real));
+    }
+    before(ui, it);
+    ui.say("Dry run: nothing was claimed or sent. For real:");
+    ui.next(real);
+}
+
+fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
+    let summary = &it.prepared.summary;
+    let kept: Vec<_> = summary
+        .kept
+        .iter()
+        .map(|(why, letters, groups)| {
+            json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups})
+        })
+        .collect();
+    let waiting: Vec<_> = summary
+        .waiting
+        .iter()
+        .map(|g| json!({"group": g.group, "letters": g.letters, "waits_for": g.waits_for, "cause": g.cause}))
+        .collect();
+    json!({
+        "schema": "redrive.run.v1",
+        "dry_run": true,
+        "channel": it.channel,
+        "broker": it.broker,
+        "queue": it.queue,
+        "target": it.target,
+        "rate": it.rate_text,
+        "reason": it.reason,
+        "at": it.at,
+        "counts": {
+            "letters": summary.letters,
+            "planned": summary.planned,
+            "send": summary.send,
+            "settled_unsent": summary.twins,
+        },
+        "groups": summary.groups,
+        "bytes": summary.bytes,
+        "kept": kept,
+        "waiting": waiting,
+        "repeated": summary.repeated,
+        "looking": it.prepared.cost,
+        "next": next,
+    })
+}
+
+/// Nothing of the selection may be sent.
+pub fn nothing_to_send(ui: &mut Ui, it: &Before<'_>) {
+    let summary = &it.prepared.summary;
+    let text = match summary.planned {
+        0 => format!("Nothing to send: no letter of {} is selected.", it.queue),
+        planned => {
+            format!("Nothing was sent: all {} are skipped or held.", count(planned, "letter", "letters"))
+        }
+    };
+    if ui.json() {
+        let mut document = document(it, &[]);
+        document["dry_run"] = json!(false);
+        document["state"] = json!(if summary.planned == 0 { "nothing" } else { "partial" });
+        ui.document(&document);
+    } else {
+        ui.say(text);
+    }
+}
+
+/// The answer of `select`.
+pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out: &str, next: &[String]) {
+    let summary = &prepared.summary;
+    if ui.json() {
+        let kept: Vec<_> = summary
+            .kept
+            .iter()
+            .map(|(why, letters, groups)| {
+                json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups})
+            })
+            .collect();
+        return ui.document(&json!({
+            "schema": "redrive.select.v1",
+            "channel": head.channel,
+            "broker": head.broker,
+            "queue": head.queue,
+            "letters": summary.letters,
+            "selected": summary.planned,
+            "groups": summary.groups_selected,
+            "send": summary.send,
+            "kept": kept,
+            "limit": limit.to_string(),
+            "limit_reached": prepared.limit_reached,
+            "manifest": if summary.planned > 0 { Some(out) } else { None },
+            "at": head.at,
+            "looking": prepared.cost,
+            "next": if summary.planned > 0 { next } else { &[] },
+        }));
+    }
+    let groups = match summary.groups_selected {
+        0 => String::new(),
+        groups => format!(", {}", count(groups, "group", "groups")),
+    };
+    let reached = match (limit, prepared.limit_reached) {
+        (Limit::All, _) => String::new(),
+        (Limit::AtMost(most), true) => format!("; the limit of {} was reached", number(most)),
+        (Limit::AtMost(most), false) => format!("; the limit of {} was not reached", number(most)),
+    };
+    ui.say(
+        Line::new()
+            .bold(count(summary.planned, "letter", "letters"))
+            .text(format!(" of {} selected{groups}{reached}", number(summary.letters))),
+    );
+    if prepared.undecided > 0 {
+        ui.note(format!(
+            "{} lack what was asked for and are left out.",
+            count(prepared.undecided, "letter", "letters")
+        ));
+    }
+    for (why, letters, groups) in &summary.kept {
+        let groups =
+            if *groups == 0 { String::new() } else { format!(" ({})", count(*groups, "group", "groups")) };
+        let verb = if why.holds() { "held" } else { "skipped" };
+        let text = match why {
+            Why::Behind => "an earlier letter of the group is not selected or stays",
+            other => words(*other),
+        };
+        ui.note(format!("{} of them{groups} would be {verb}: {text}.", number(*letters)));
+    }
+    if summary.planned == 0 {
+        ui.note(format!("No manifest was written; {} is unchanged.", head.queue));
+        return;
+    }
+    ui.note(format!("Frozen at {} in {out}; {} is unchanged.", head.at.format("%H:%M:%SZ"), head.queue));
+    ui.next(next);
+}
+
+/// Before a resume.
+pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str, resend: bool) {
+    if ui.json() {
+        return;
+    }
+    ui.say(
+        Line::new()
+            .bold(format!("run {}", row.id))
+            .text(format!(" · {} · {title} · begun ", row.channel))
+            .dim(row.started.format("%Y-%m-%d %H:%M:%SZ"))
+            .text(format!(" by {} · {}", row.who, row.reason)),
+    );
+    if left.in_doubt > 0 {
+        let what = match resend {
+            true => "are sent again and may be there twice",
+            false => "are looked up where the broker can tell",
+        };
+        ui.say(format!("in doubt  {} {what}", number(left.in_doubt)));
+    }
+    if left.unsettled > 0 {
+        ui.say(format!("settle    {} that arrived, without sending them again", number(left.unsettled)));
+    }
+    ui.say(format!("send      up to {} · {rate}", count(left.planned, "letter", "letters")));
+}

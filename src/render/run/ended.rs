@@ -1,0 +1,292 @@
+//! The ends of a run: what moved, what did not and why, in six counts that add up, and what to type next.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::RunScreen;
+use crate::clock::{Time, rough};
+use crate::ledger::{Counts, Note, RunState};
+use crate::render::units::{count, number};
+use crate::render::{Line, Ui};
+use crate::run::engine::{Cause, End};
+
+/// Most notes that the end of a run looks at.
+pub const MOST_NOTES: usize = 1000;
+/// Most lines of letters on the screen.
+const MOST_LINES: usize = 8;
+
+/// What the end shows.
+pub struct Ended<'a> {
+    /// As the engine says.
+    pub end: &'a End,
+    /// As it is recorded.
+    pub state: RunState,
+    /// The exit code.
+    pub exit: u8,
+    /// Letters that did not move, the first of them.
+    pub notes: &'a [Note],
+    /// How many of each outcome and code.
+    pub groups: &'a [(String, String, u64)],
+    /// Time of all parts.
+    pub total: Duration,
+    /// Parts.
+    pub parts: u32,
+    /// Why it was begun.
+    pub reason: &'a str,
+    /// Who.
+    pub who: &'a str,
+    /// When it began.
+    pub started: Time,
+    /// When it ended.
+    pub ended: Time,
+    /// What to type next.
+    pub next: &'a [String],
+}
+
+/// The line of six counts.
+pub fn six(counts: &Counts) -> Line {
+    let failed = format!("failed {}", number(counts.failed));
+    let doubt = format!("in doubt {}", number(counts.in_doubt));
+    let line = Line::new().text(format!(
+        "  planned {} = moved {} + skipped {} + ",
+        number(counts.planned),
+        number(counts.moved),
+        number(counts.skipped)
+    ));
+    let line = if counts.failed > 0 { line.red(failed) } else { line.text(failed) };
+    let line = line.text(format!(" + held {} + ", number(counts.held)));
+    let line = if counts.in_doubt > 0 { line.bold(doubt) } else { line.text(doubt) };
+    line.text(format!(" + untouched {}", number(counts.untouched)))
+}
+
+/// Says how it ended, on stdout.
+pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
+    if ui.json() {
+        return ui.document(&document(screen, it));
+    }
+    ui.say(head(screen, it));
+    ui.say(six(&it.end.counts));
+    if it.end.unsettled > 0 {
+        ui.say(
+            Line::new()
+                .text("  moved, ")
+                .bold("original not removed")
+                .text(format!(": {}; resume removes them without sending again", number(it.end.unsettled))),
+        );
+    }
+    if let Some(refailed) = it.end.refailed.filter(|refailed| *refailed > 0) {
+        ui.say(format!(
+            "  re-failed  {} of the {} by now; they return to {} as new letters",
+            number(refailed),
+            number(it.end.counts.moved),
+            screen.queue
+        ));
+    }
+    if let Some(Cause::Broker(error)) | Some(Cause::Errors(Some(error))) = &it.end.cause {
+        let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+        ui.say(
+            Line::new()
+                .text("  ")
+                .red("error")
+                .text(format!("  {} could not {}: {}{code}", screen.broker, error.action, error.message)),
+        );
+        if let Some(hint) = &error.hint {
+            ui.say(format!("         {hint}"));
+        }
+    }
+    letters(ui, it);
+    if it.end.counts.untouched > 0 {
+        ui.note(format!(
+            "The {} untouched are as they were. To go on:",
+            count(it.end.counts.untouched, "letter", "letters")
+        ));
+    }
+    ui.next(it.next);
+}
+
+fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
+    let end = it.end;
+    let counts = &end.counts;
+    let run = Line::new().bold(format!("run {} ", screen.run));
+    let took = rough_seconds(it.total);
+    let parts = if it.parts > 1 { format!(" in {} parts", it.parts) } else { String::new() };
+    let moved = format!("{} of {} moved", number(counts.moved), number(counts.planned));
+    match (&end.cause, it.state) {
+        (None, RunState::Done) => run.bold("done").text(format!(": {moved} · {took}{parts}{}", speed(it))),
+        (None, RunState::Failed) => run.red("failed").text(format!(": {moved} · {took}{parts}")),
+        (None, RunState::Partial) => {
+            let stay = counts.planned - counts.moved;
+            run.bold("partial").text(format!(
+                ": {} moved, {} stay in {} · {took}{parts}{}",
+                number(counts.moved),
+                number(stay),
+                screen.queue,
+                speed(it)
+            ))
+        }
+        (None, _) => {
+            let why = match end.not_seen {
+                0 => "not all could be done".to_owned(),
+                unseen => format!("{} were not seen by the broker", count(unseen, "letter", "letters")),
+            };
+            run.bold("ended early").text(format!(": {why} · {moved} · {took}{parts}"))
+        }
+        (Some(Cause::Asked), _) => {
+            run.bold("stopped by you").text(format!(": {} moved · {took}{parts}", number(counts.moved)))
+        }
+        (Some(Cause::Paused), _) => run.bold("paused").text(format!(": {moved} · {took}{parts}")),
+        (Some(Cause::StoppedFromOutside), _) => {
+            run.bold("stopped by runs stop").text(format!(": {moved} · {took}{parts}"))
+        }
+        (Some(Cause::Errors(_)), _) => {
+            run.bold("stopped itself").text(format!(": errors in a row · {moved} · {took}{parts}"))
+        }
+        (Some(Cause::Refailed { count, of, limit }), _) => run.bold("stopped itself").text(format!(
+            ": {} of {} re-failed, limit {:.0}% · {moved} · {took}{parts}",
+            number(*count),
+            number(*of),
+            limit * 100.0
+        )),
+        (Some(Cause::Broker(_)), _) => run.bold("stopped").text(format!(": {moved} · {took}{parts}")),
+        (Some(Cause::LockLost), _) => run
+            .bold("stopped")
+            .text(format!(": another process took {} over · {moved} · {took}{parts}", screen.queue)),
+    }
+}
+
+fn speed(it: &Ended<'_>) -> String {
+    let seconds = it.end.took.as_secs_f64();
+    if seconds < 0.5 || it.parts > 1 {
+        return String::new();
+    }
+    let rate = it.end.moved_now as f64 / seconds;
+    if rate >= 100.0 { format!(", {}/s", number(rate.round() as u64)) } else { format!(", {rate:.1}/s") }
+}
+
+/// Whole seconds from ten on, so that an end reads like a duration and not like a measurement.
+pub fn rough_seconds(took: Duration) -> String {
+    let whole = if took.as_secs() >= 10 { Duration::from_secs(took.as_secs()) } else { took };
+    rough(whole)
+}
+
+/// The letters that did not move, each with its reason; the many by number.
+fn letters(ui: &mut Ui, it: &Ended<'_>) {
+    let named = |note: &&Note| note.outcome == "failed" || note.outcome == "in_doubt";
+    for note in it.notes.iter().filter(named).take(MOST_LINES) {
+        let line = match note.outcome.as_str() {
+            "failed" => Line::new().text("  ").red("failed").text("    "),
+            _ => Line::new().text("  ").bold("in doubt").text("  "),
+        };
+        let what = match note.outcome.as_str() {
+            "in_doubt" => "sent, answer not recorded".to_owned(),
+            _ => match &note.text {
+                Some(text) => format!("{}: {}", note.code, crate::render::cut(text, 60)),
+                None => note.code.clone(),
+            },
+        };
+        let group = note.group.as_deref().map(|group| format!("  {}", crate::render::cut(group, 24)));
+        let event = note.event_id.as_deref().map(|id| format!("  {}", crate::render::cut(id, 24)));
+        ui.say(line.text(format!(
+            "{what}{}{}  {}",
+            event.unwrap_or_default(),
+            group.unwrap_or_default(),
+            note.letter
+        )));
+    }
+    for (outcome, code, letters) in it.groups {
+        let rest = match outcome.as_str() {
+            "failed" | "in_doubt" => {
+                let named =
+                    it.notes.iter().filter(|note| note.outcome == *outcome && note.code == *code).count();
+                letters.saturating_sub((named as u64).min(MOST_LINES as u64))
+            }
+            _ => *letters,
+        };
+        if rest == 0 || outcome == "unsettled" {
+            continue;
+        }
+        let more = if matches!(outcome.as_str(), "failed" | "in_doubt") { " more" } else { "" };
+        ui.say(format!("  {:<9} {}{more} {}", outcome.replace('_', " "), number(rest), reason(code)));
+    }
+}
+
+/// A code of ours in words.
+pub fn reason(code: &str) -> &str {
+    match code {
+        "behind" => "behind a letter that stays, as shown before",
+        "behind_in_run" => "behind a letter that failed, is in doubt or was not seen in this run",
+        "conflict" => "with an event id that another body has too",
+        "open_elsewhere" => "left open by another run",
+        "max_redrives" => "redriven as often as allowed",
+        "dedup_window" => "older than dedup_window",
+        "refused" => "must not be sent as they are",
+        "other_origin" => "died in another queue",
+        "too_large" => "larger than the broker takes",
+        "no_group" => "without their ordering key",
+        "gone" => "gone",
+        "changed" => "not what they were",
+        "twin" => "equal to one that was sent, settled unsent",
+        "not_seen" => "not visible to the broker",
+        "no_answer" => "sent, without an answer",
+        other => other,
+    }
+}
+
+fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
+    let not_moved: Vec<_> = it
+        .notes
+        .iter()
+        .map(|note| {
+            json!({
+                "letter": note.letter, "event_id": note.event_id, "group": note.group,
+                "outcome": note.outcome, "code": note.code, "text": note.text, "behind": note.behind,
+            })
+        })
+        .collect();
+    let counts = &it.end.counts;
+    let mut document = json!({
+        "schema": "redrive.run.v1",
+        "run": screen.run,
+        "channel": screen.channel,
+        "broker": screen.broker,
+        "target": screen.target,
+        "state": it.state.word(),
+        "exit": it.exit,
+        "reason": it.reason,
+        "by": it.who,
+        "started": it.started,
+        "ended": it.ended,
+        "took_ms": it.total.as_millis() as u64,
+        "parts": it.parts,
+        "refailed": it.end.refailed,
+        "counts": counts,
+        "unsettled": it.end.unsettled,
+        "not_moved": not_moved,
+        "next": it.next,
+    });
+    if it.end.refailed.is_none() {
+        document["unknown"] = json!({"refailed": "looking for them would cost something here"});
+    }
+    if let Some(Cause::Broker(error)) | Some(Cause::Errors(Some(error))) = &it.end.cause {
+        document["error"] = json!({"action": error.action, "message": error.message, "code": error.code});
+    }
+    document
+}
+
+/// After the second signal.
+pub fn left_at_once(ui: &mut Ui, screen: &RunScreen, atomic: bool, next: &[String]) {
+    if ui.json() {
+        return ui.document(&json!({
+            "schema": "redrive.run.v1", "run": screen.run, "state": "left", "next": next,
+        }));
+    }
+    let what = match atomic {
+        true => {
+            format!("{} undoes the open transaction; its letters stay and resume sends them", screen.broker)
+        }
+        false => "what was in flight is looked up or named in doubt by resume".to_owned(),
+    };
+    ui.tell(format!("left at once: {what}"));
+    ui.next(next);
+}

@@ -1,0 +1,161 @@
+//! While a run goes: a bar on a terminal, a line every ten seconds off it, JSON lines for `--events`.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::RunScreen;
+use crate::clock::{Clock, rough};
+use crate::render::units::number;
+use crate::render::{Line, Progress, Ui, bar};
+use crate::run::event::{self, Event, Observer};
+
+/// Watches one part of a run.
+pub struct Watch<'a> {
+    ui: &'a mut Ui,
+    screen: &'a RunScreen,
+    progress: Progress,
+    events: Option<Box<dyn Write + Send>>,
+    clock: Arc<dyn Clock>,
+    seq: u64,
+    kept: u64,
+    stopping: bool,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches, and writes events if somebody wants them.
+    pub fn new(
+        ui: &'a mut Ui,
+        screen: &'a RunScreen,
+        events: Option<Box<dyn Write + Send>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { ui, screen, progress: Progress::new(), events, clock, seq: 0, kept: 0, stopping: false }
+    }
+
+    /// Says that it begins.
+    pub fn begun(&mut self, planned: u64, send: u64, kept: (u64, u64)) {
+        self.kept = kept.0 + kept.1;
+        if !self.ui.json() {
+            self.ui.tell(self.head());
+        }
+        self.emit(json!({
+            "event": "started", "planned": planned, "send": send, "skipped": kept.0, "held": kept.1
+        }));
+    }
+
+    fn head(&self) -> Line {
+        Line::new().bold(format!("run {}", self.screen.run)).text(format!(
+            " · {} · {} · Ctrl-C stops once what is in flight is settled",
+            self.screen.channel, self.screen.title
+        ))
+    }
+
+    /// A line of JSON with what all of them begin with. A reader that has gone ends the events, never the run.
+    fn emit(&mut self, event: Json) {
+        let Some(events) = &mut self.events else { return };
+        self.seq += 1;
+        let mut line = json!({
+            "schema": "redrive.event.v1",
+            "run": self.screen.run,
+            "seq": self.seq,
+            "at": self.clock.now(),
+        });
+        if let (Some(line), Json::Object(event)) = (line.as_object_mut(), event) {
+            line.extend(event);
+        }
+        let text = crate::render::compact_json(&line);
+        if writeln!(events, "{text}").and_then(|()| events.flush()).is_err() {
+            self.events = None;
+        }
+    }
+
+    fn show(&mut self, progress: &event::Progress) {
+        let counts = progress.counts;
+        let done = progress.moved_now;
+        let of = self.screen.sending.max(done);
+        let percent = (done * 100).checked_div(of).unwrap_or(100);
+        let left = of.saturating_sub(done);
+        let rate = progress.rate;
+        let time = match rate > 0.0 {
+            true => {
+                let seconds = Duration::from_secs((left as f64 / rate).ceil() as u64);
+                format!(" · {} left", rough(seconds))
+            }
+            false => String::new(),
+        };
+        let refailed = progress.refailed.map_or_else(|| "unknown".to_owned(), number);
+        let figures = format!("{} of {} · {percent}% · {rate:.1}/s{time}", number(done), number(of));
+        let outcomes = format!(
+            "moved {} · re-failed {refailed} · failed {} · held {}{}",
+            number(counts.moved),
+            number(counts.failed),
+            number(counts.held),
+            match counts.in_doubt {
+                0 => String::new(),
+                doubt => format!(" · in doubt {}", number(doubt)),
+            }
+        );
+        let lines: Vec<Line> = match self.ui.animates() {
+            true => vec![
+                Line::new().text("sending  ").text(bar(done, of)).text("  ").bold(figures),
+                format!("         {outcomes}").into(),
+            ],
+            false => vec![format!("sending  {figures} · {outcomes}").into()],
+        };
+        self.progress.show(self.ui, progress.took, &lines);
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn see(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Progress(progress) => self.show(progress),
+            Event::Trouble { what, wait } => {
+                self.progress.clear();
+                self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
+                self.emit(json!({"event": "trouble", "what": what, "wait_ms": wait.as_millis() as u64}));
+            }
+            Event::Stopping { in_flight } => {
+                if !self.stopping {
+                    self.stopping = true;
+                    self.progress.clear();
+                    if !self.ui.json() {
+                        self.ui.tell(format!(
+                            "stopping: {} in hand are being settled or given back; a second Ctrl-C leaves at once, also safe",
+                            number(*in_flight as u64)
+                        ));
+                    }
+                    self.emit(json!({"event": "stopping", "in_flight": in_flight}));
+                }
+            }
+            Event::Letter { line, outcome, detail } => {
+                let mut event = json!({
+                    "event": outcome,
+                    "letter": line.letter,
+                    "event_id": line.event_id,
+                    "group": line.group,
+                });
+                let key = match *outcome {
+                    "moved" => "to",
+                    "held" => "behind",
+                    _ => "code",
+                };
+                event[key] = json!(detail);
+                self.emit(event);
+            }
+        }
+    }
+
+    fn wants_letters(&self) -> bool {
+        self.events.is_some()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.progress.clear();
+    }
+}

@@ -1,0 +1,243 @@
+//! The screens of `runs`: the list, and one run with every letter that did not move.
+
+use serde_json::json;
+
+use super::units::number;
+use super::{Cell, Column, Line, Style, Table, Ui};
+use crate::clock::Time;
+use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Writes};
+use crate::manifest::Reader;
+use crate::render::run::{reason, rough_seconds, six};
+
+/// What a run is doing, in a word.
+fn state(row: &RunRow, alive: bool) -> &'static str {
+    match row.state {
+        RunState::Running if !alive => "died",
+        other => other.word(),
+    }
+}
+
+fn plain(text: impl Into<String>) -> Cell {
+    Cell::new(text, Style::Plain)
+}
+
+/// `runs list`.
+pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time) {
+    if ui.json() {
+        let runs: Vec<_> = rows
+            .iter()
+            .zip(alive)
+            .map(|(row, alive)| {
+                let mut run = json!(row);
+                run["state"] = json!(state(row, *alive));
+                run["run"] = run["id"].take();
+                if let Some(run) = run.as_object_mut() {
+                    run.remove("id");
+                }
+                run
+            })
+            .collect();
+        return ui.document(&json!({"schema": "redrive.runs.v1", "at": now, "runs": runs}));
+    }
+    if rows.is_empty() {
+        return ui.note("No runs are recorded here yet.");
+    }
+    let mut table = Table::new(vec![
+        Column::left("STARTED"),
+        Column::left("BY"),
+        Column::left("STATE"),
+        Column::right("PLANNED"),
+        Column::right("MOVED"),
+        Column::right("OTHER"),
+        Column::right("TOOK"),
+        Column::left("REASON"),
+        Column::left("RUN"),
+    ]);
+    for (row, alive) in rows.iter().zip(alive) {
+        let other = row.counts.planned.saturating_sub(row.counts.moved);
+        table.row(vec![
+            plain(row.started.format("%d %b %H:%MZ")),
+            plain(row.who.clone()),
+            plain(state(row, *alive)),
+            plain(number(row.counts.planned)),
+            plain(number(row.counts.moved)),
+            plain(number(other)),
+            plain(rough_seconds(std::time::Duration::from_millis(row.took_ms))),
+            plain(row.reason.clone()),
+            Cell::bold(row.id.clone()),
+        ]);
+    }
+    ui.table(&table);
+}
+
+/// `runs show`.
+///
+/// # Errors
+/// The ledger's.
+pub fn show(
+    ui: &mut Ui,
+    ledger: &Ledger,
+    row: &RunRow,
+    alive: bool,
+    full: bool,
+    now: Time,
+    next: &[String],
+) -> Result<(), LedgerError> {
+    if ui.json() {
+        return audit(ui, ledger, row, alive, next);
+    }
+    let word = match (row.state, alive) {
+        (RunState::Running, true) => "is running".to_owned(),
+        (RunState::Running, false) => {
+            format!("did not end: last sign of it at {}", row.seen.format("%H:%M:%SZ"))
+        }
+        (other, _) => other.word().to_owned(),
+    };
+    ui.say(
+        Line::new()
+            .bold(format!("run {} {word}", row.id))
+            .text(format!(" · {} · {} · {}", row.channel, row.broker, row.reason)),
+    );
+    ui.say(six(&row.counts));
+    let parts = if row.parts > 1 { format!(" in {} parts", row.parts) } else { String::new() };
+    ui.say(format!("  begun     {} by {}", row.started.format("%Y-%m-%d %H:%M:%SZ"), row.who));
+    ui.say(format!(
+        "  took      {}{parts} at {}",
+        rough_seconds(std::time::Duration::from_millis(row.took_ms)),
+        row.rate
+    ));
+    ui.say(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection));
+    if row.unsettled > 0 {
+        ui.say(format!("  unsettled {} moved, original not removed", number(row.unsettled)));
+    }
+    for event in ledger.events(row.n)? {
+        let text = event.text.map(|text| format!("  {text}")).unwrap_or_default();
+        ui.say(
+            Line::new()
+                .text("  ")
+                .dim(event.at.format("%H:%M:%SZ"))
+                .text(format!("  {} by {}{text}", event.what, event.who)),
+        );
+    }
+    let most = if full { usize::MAX } else { 40 };
+    let mut after = 0;
+    let mut shown = 0;
+    'pages: loop {
+        let page = ledger.notes(row.n, after, 1000)?;
+        let Some(last) = page.last() else { break };
+        after = last.seq;
+        for note in &page {
+            if shown == most {
+                ui.note("More letters did not move (--full).");
+                break 'pages;
+            }
+            shown += 1;
+            let behind = note.behind.as_ref().map(|behind| format!(" {behind}")).unwrap_or_default();
+            let what = match note.outcome.as_str() {
+                "failed" => match &note.text {
+                    Some(text) => format!("{}: {}", note.code, super::cut(text, 60)),
+                    None => note.code.clone(),
+                },
+                "held" if !behind.is_empty() => format!("behind{behind}"),
+                _ => reason(&note.code).to_owned(),
+            };
+            let outcome = note.outcome.replace('_', " ");
+            let line = match note.outcome.as_str() {
+                "failed" => Line::new().text("  ").red(format!("{outcome:<9}")),
+                _ => Line::new().text(format!("  {outcome:<9}")),
+            };
+            let event = note.event_id.as_deref().map(|id| format!("  {}", super::cut(id, 24)));
+            let group = note.group.as_deref().map(|group| format!("  {}", super::cut(group, 24)));
+            ui.say(line.text(format!(
+                " {what}{}{}  {}",
+                event.unwrap_or_default(),
+                group.unwrap_or_default(),
+                note.letter
+            )));
+        }
+    }
+    if full {
+        moved_letters(ui, ledger, row)?;
+    }
+    let _ = now;
+    ui.next(next);
+    Ok(())
+}
+
+fn moved_letters(ui: &mut Ui, ledger: &Ledger, row: &RunRow) -> Result<(), LedgerError> {
+    each_line(ledger, row, |line, state| {
+        if matches!(state, crate::ledger::LetterState::Settled | crate::ledger::LetterState::Published) {
+            let event = line.event_id.as_deref().map(|id| format!("  {}", super::cut(id, 24)));
+            ui.say(format!("  moved     {}{}", line.letter, event.unwrap_or_default()));
+        }
+    })
+}
+
+fn each_line(
+    ledger: &Ledger,
+    row: &RunRow,
+    mut each: impl FnMut(crate::manifest::Line, crate::ledger::LetterState),
+) -> Result<(), LedgerError> {
+    let path = ledger.manifest_path(&row.id)?;
+    let mut writes = Writes::of(row.n);
+    let Ok(mut reader) = Reader::open(&path) else { return Ok(()) };
+    while let Ok(Some(line)) = reader.next_line() {
+        let state = writes.state(ledger, line.seq)?;
+        each(line, state);
+    }
+    Ok(())
+}
+
+/// The whole audit: the run, what happened to it, and every letter's outcome.
+fn audit(
+    ui: &mut Ui,
+    ledger: &Ledger,
+    row: &RunRow,
+    alive: bool,
+    next: &[String],
+) -> Result<(), LedgerError> {
+    let mut letters = Vec::new();
+    let mut after = 0;
+    let mut notes = std::collections::BTreeMap::new();
+    loop {
+        let page = ledger.notes(row.n, after, 1000)?;
+        let Some(last) = page.last() else { break };
+        after = last.seq;
+        notes.extend(page.into_iter().map(|note| (note.seq, note)));
+    }
+    each_line(ledger, row, |line, state| {
+        let note = notes.get(&line.seq);
+        let moved =
+            matches!(state, crate::ledger::LetterState::Settled | crate::ledger::LetterState::Published);
+        let outcome = match note {
+            _ if moved => "moved",
+            Some(note) => note.outcome.as_str(),
+            None => "untouched",
+        };
+        letters.push(json!({
+            "seq": line.seq,
+            "letter": line.letter,
+            "event_id": line.event_id,
+            "group": line.group,
+            "cause": line.cause,
+            "body_sha256": line.body,
+            "outcome": outcome,
+            "state": state,
+            "code": note.map(|note| note.code.as_str()),
+            "text": note.and_then(|note| note.text.as_deref()),
+            "behind": note.and_then(|note| note.behind.as_deref()),
+        }));
+    })?;
+    let mut document = json!(row);
+    document["run"] = document["id"].take();
+    if let Some(document) = document.as_object_mut() {
+        document.remove("id");
+        document.insert("schema".to_owned(), json!("redrive.runs.show.v1"));
+        document.insert("state".to_owned(), json!(state(row, alive)));
+        document.insert("events".to_owned(), json!(ledger.events(row.n)?));
+        document.insert("letters".to_owned(), json!(letters));
+        document.insert("next".to_owned(), json!(next));
+    }
+    ui.document(&document);
+    Ok(())
+}

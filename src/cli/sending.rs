@@ -350,8 +350,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             stopping,
             observer: &mut watching,
         };
-        let driving = drive(job);
-        tokio::pin!(driving);
+        let mut driving = Box::pin(drive(job));
         let mut code = None;
         let result = loop {
             tokio::select! {
@@ -366,6 +365,12 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                 }
             }
         };
+        // Dropped here: after a second signal nothing more is written.
+        drop(driving);
+        if let Some(Ok(end)) = &result {
+            let exit = code_of(end, code);
+            watching.ended(state_of(end, exit).word(), exit.number(), &end.counts);
+        }
         (result, code)
     };
     let command = ctx.command(&["resume", &ready.row.id]);

@@ -6,6 +6,7 @@ mod causes;
 mod cli;
 mod contract;
 mod dialects;
+mod engine;
 mod generated;
 mod topology;
 

@@ -46,6 +46,17 @@ impl<'a> Watch<'a> {
         }));
     }
 
+    /// Says that it ended.
+    pub fn ended(&mut self, state: &str, exit: u8, counts: &crate::ledger::Counts) {
+        self.progress.clear();
+        let mut event = json!({"event": "ended", "state": state, "exit": exit});
+        if let (Some(event), Ok(Json::Object(counts))) = (event.as_object_mut(), serde_json::to_value(counts))
+        {
+            event.extend(counts);
+        }
+        self.emit(event);
+    }
+
     fn head(&self) -> Line {
         Line::new().bold(format!("run {}", self.screen.run)).text(format!(
             " · {} · {} · Ctrl-C stops once what is in flight is settled",

@@ -1,0 +1,313 @@
+//! Real failures of others, by their number, with the built program on the embedded broker.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use redrive::broker::sqlite::Failure;
+use redrive::letter::Value;
+use redrive::stamp;
+
+use super::{Shop, letter};
+
+#[test]
+fn l03_thirty_letters_at_two_a_second_take_about_fifteen_seconds() {
+    let shop = Shop::new();
+    shop.bury_many(6);
+    let began = Instant::now();
+    shop.line("run orders --limit all --rate 2/s --reason x --yes").ok();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(1900), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
+fn l04_a_run_does_not_chase_its_failures_and_a_letter_has_a_bound() {
+    let shop = Shop::new();
+    shop.bury_many(5);
+    let fails = || {
+        let mut application = shop.application();
+        loop {
+            let got = application.receive("orders", 10, None).unwrap();
+            if got.is_empty() {
+                break;
+            }
+            for delivery in got {
+                // All its tries at once: what counts here is that it dies again.
+                let mut message = delivery.message.clone();
+                application.ack(&delivery.receipt).unwrap();
+                message.headers.replace(stamp::ATTEMPT, Value::from_text("3"));
+                application.send("orders.dlq", &[message], Duration::ZERO).unwrap();
+            }
+        }
+    };
+    let run = || shop.line("run orders --limit all --rate 1000/s --stop-on-refail off --reason x --yes");
+    for _ in 0..2 {
+        let report =
+            shop.line("run orders --limit all --rate 1000/s --stop-on-refail off --reason x --yes -o json");
+        assert_eq!(report.json()["counts"]["moved"], 5, "{report}");
+        fails();
+    }
+    let third = run();
+    assert_eq!(third.code, Some(11), "{third}");
+    assert!(third.says("redriven as often as allowed"), "{third}");
+    assert_eq!(shop.lying("orders.dlq").len(), 5);
+    assert!(shop.lying("orders").is_empty());
+    let _ = Failure::default();
+}
+
+#[test]
+fn l05_a_signal_settles_what_is_in_flight_and_resume_finishes() {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let shop = Shop::new();
+        shop.bury_many(60);
+        let mut child = shop
+            .env
+            .command(&["run", "orders", "--limit", "all", "--rate", "40/s", "--reason", "x", "--yes"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while shop.lying("orders").len() < 5 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::process::Command::new("kill")
+            .args([format!("-{signal}"), child.id().to_string()])
+            .status()
+            .unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(code), "{signal}: {:?}", status.signal());
+        let moved = shop.lying("orders").len();
+        assert_eq!(moved + shop.lying("orders.dlq").len(), 60, "{signal}");
+        assert!(moved < 60, "it stops early");
+        assert_eq!(shop.held(), 0, "what was claimed is given back");
+        let run = shop.latest();
+        let shown = shop.line(&format!("runs show {run} -o json")).ok().json();
+        assert_eq!(shown["counts"]["moved"], moved);
+        assert_eq!(shown["counts"]["untouched"], 60 - moved);
+        shop.line(&format!("resume {run} --rate 2000/s --yes")).ok();
+        assert_eq!(shop.lying("orders").len(), 60);
+    }
+}
+
+#[test]
+fn l08_limits_at_their_edges() {
+    let shop = Shop::new();
+    shop.bury_many(9);
+    let limit = |limit: &str| {
+        shop.env.run(&[
+            "run",
+            "orders",
+            &format!("--limit={limit}"),
+            "--rate",
+            "1000/s",
+            "--reason",
+            "x",
+            "--yes",
+        ])
+    };
+    assert_eq!(limit("0").code, Some(2));
+    assert_eq!(limit("-1").code, Some(2));
+    let unbounded = shop.line("run orders --reason x --yes");
+    assert_eq!(unbounded.code, Some(2));
+    assert!(unbounded.says("a run needs a bound"), "{unbounded}");
+    assert!(shop.lying("orders").is_empty());
+    limit("5").ok();
+    assert_eq!((shop.lying("orders").len(), shop.lying("orders.dlq").len()), (5, 4));
+    assert_eq!(shop.held(), 0, "no more than five were taken");
+}
+
+#[test]
+fn l09_codes_tell_what_happened() {
+    let shop = Shop::new();
+    shop.line("run orders --limit all --reason x --yes").ok();
+    shop.bury(&[letter(Some("A".into()), 1), letter(Some("A".into()), 2)]);
+    let partial = shop.line("run orders --limit all --where id=ev-2 --reason x --yes");
+    assert_eq!(partial.code, Some(11), "all that is selected is held: {partial}");
+    let done = shop.line("run orders --limit all --reason x --yes -o json").ok();
+    assert_eq!(done.json()["counts"]["moved"], 2);
+    assert_eq!(done.json()["exit"], 0);
+    std::fs::remove_file(shop.path()).unwrap();
+    let gone = shop.line("run orders --limit all --reason x --yes");
+    assert_eq!(gone.code, Some(1), "{gone}");
+}
+
+#[test]
+fn l10_a_second_run_is_refused_and_told_who_holds_it() {
+    let shop = Shop::new();
+    shop.bury_many(40);
+    let mut first = shop
+        .env
+        .command(&["run", "orders", "--limit", "all", "--rate", "10/s", "--reason", "x", "--yes"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while shop.lying("orders").is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let second = shop.line("run orders --limit all --reason y --yes");
+    assert_eq!(second.code, Some(4), "{second}");
+    assert!(second.says("orders.dlq is held by run r") && second.says("mira@ops-2"), "{second}");
+    // Asked from outside, it stops in order and can be resumed.
+    let run = shop.latest();
+    shop.line(&format!("runs pause {run}")).ok();
+    assert_eq!(first.wait().unwrap().code(), Some(12));
+    let list = shop.line("runs list");
+    assert!(list.says("paused"), "{list}");
+    shop.line(&format!("resume {run} --rate 1000/s --yes")).ok();
+    let bodies: Vec<String> = shop.lying("orders").into_iter().map(|letter| letter.body).collect();
+    assert_eq!(bodies.len(), 40);
+    let mut unique = bodies.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), 40);
+}
+
+#[test]
+fn k37_an_earlier_letter_that_stays_holds_its_group_and_nobody_else() {
+    let shop = Shop::new();
+    let key = |key: &str| Some(key.to_owned());
+    let mut often = letter(key("B"), 4);
+    often.headers.push(stamp::COUNT, Value::from_text("2"));
+    shop.bury(&[letter(key("A"), 1), letter(key("A"), 2), letter(key("B"), 3), often]);
+    shop.bury(&[letter(key("B"), 5), letter(key("B"), 6), letter(key("C"), 7), letter(None, 8)]);
+    let run = shop.line("run orders --limit all --reason x --yes -o json");
+    assert_eq!(run.code, Some(11), "{run}");
+    let counts = &run.json()["counts"];
+    assert_eq!((&counts["moved"], &counts["skipped"], &counts["held"]), (&5.into(), &1.into(), &2.into()));
+    let stay: Vec<String> = shop.lying("orders.dlq").into_iter().map(|letter| letter.body).collect();
+    assert_eq!(stay, ["{\"n\":4}", "{\"n\":5}", "{\"n\":6}"]);
+}
+
+#[test]
+fn identity_travels_and_bookkeeping_stays_behind() {
+    let shop = Shop::new();
+    shop.bury(&[letter(Some("A".to_owned()), 1)]);
+    shop.line("run orders --limit all --reason x --yes").ok();
+    let copy = &shop.lying("orders")[0];
+    assert_eq!((copy.key.as_deref(), copy.body.as_str()), (Some("A"), "{\"n\":1}"));
+    for kept in ["ev-1", "application/json", stamp::RUN, stamp::COUNT, stamp::FROM, stamp::ORIGINAL_TIME] {
+        assert!(copy.headers.contains(kept), "{kept}: {}", copy.headers);
+    }
+    assert!(!copy.headers.contains(stamp::ATTEMPT), "K05: {}", copy.headers);
+}
+
+#[test]
+fn r01_the_count_is_the_tools_own_and_counts_on() {
+    let shop = Shop::new();
+    let mut again = letter(None, 1);
+    again.headers.push(stamp::COUNT, Value::from_text("1"));
+    shop.bury(&[again]);
+    shop.line("run orders --limit all --reason x --yes").ok();
+    let headers = &shop.lying("orders")[0].headers;
+    assert_eq!(headers.matches(stamp::COUNT).count(), 1, "one count, not a pile: {headers}");
+    assert!(headers.contains("\"2\""), "{headers}");
+}
+
+#[test]
+fn r24_letters_that_die_again_are_counted_and_stop_the_run() {
+    let shop = Shop::new();
+    shop.bury(&(0..120).map(|n| letter(None, n)).collect::<Vec<_>>());
+    let mut child = shop
+        .env
+        .command(&[
+            "run", "orders", "--limit", "all", "--rate", "30/s", "--reason", "x", "--yes", "-o", "json",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // A consumer that refuses every id that it has seen.
+    let mut application = shop.application();
+    while child.try_wait().unwrap().is_none() {
+        for delivery in application.receive("orders", 10, None).unwrap() {
+            let message = delivery.message.clone();
+            application.ack(&delivery.receipt).unwrap();
+            application.send("orders.dlq", &[message], Duration::ZERO).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(12));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["refailed"].as_u64().unwrap() >= 4, "{report}");
+    assert!(report["counts"]["untouched"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn a_manifest_that_is_stale_runs_only_when_told_to() {
+    let shop = Shop::new();
+    shop.bury_many(6);
+    shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    shop.line("run orders --limit 2 --rate 1000/s --reason x --yes").ok();
+    let stale = shop.line("run m.jsonl --yes");
+    assert_eq!(stale.code, Some(4), "{stale}");
+    assert!(
+        stale.says("m.jsonl is stale: 2 of 6 letters are gone") && stale.says("--allow-stale"),
+        "{stale}"
+    );
+    let rest = shop.line("run m.jsonl --yes --allow-stale -o json");
+    assert_eq!(rest.code, Some(11), "{rest}");
+    let counts = &rest.json()["counts"];
+    assert_eq!((&counts["moved"], &counts["skipped"]), (&4.into(), &2.into()));
+    assert_eq!(shop.lying("orders").len(), 6);
+}
+
+#[test]
+fn a_manifest_is_hostile_input() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let text = std::fs::read_to_string(shop.env.path("m.jsonl")).unwrap();
+    shop.env.write("changed.jsonl", text.replace("ev-1", "ev-7"));
+    let changed = shop.line("run changed.jsonl --yes");
+    assert_eq!(changed.code, Some(4), "{changed}");
+    assert!(changed.says("line 3: it was changed"), "{changed}");
+    // From stdin it is the same.
+    let piped = shop.env.run_with(&["run", "-", "--yes=3"], text.as_bytes());
+    assert_eq!(piped.code, Some(0), "{piped}");
+    assert_eq!(shop.lying("orders").len(), 3);
+}
+
+#[test]
+fn equal_letters_are_sent_once_with_dedupe() {
+    let shop = Shop::new();
+    let one = letter(Some("A".to_owned()), 1);
+    shop.bury(&[one.clone(), one.clone(), letter(Some("A".to_owned()), 2), one]);
+    let run = shop.line("run orders --limit all --dedupe --reason x --yes -o json");
+    let counts = &run.json()["counts"];
+    assert_eq!((&counts["moved"], &counts["skipped"]), (&2.into(), &2.into()), "{run}");
+    assert_eq!(shop.lying("orders").len(), 2);
+    assert!(shop.lying("orders.dlq").is_empty());
+}
+
+#[test]
+fn a_protected_broker_is_named_or_left_alone() {
+    let shop = Shop::new();
+    shop.bury_many(2);
+    shop.env.topology(&super::SHOP.replace("redrive.db\"}", "redrive.db\", protected: true}"));
+    let refused = shop.line("run orders --limit all --reason x --yes");
+    assert_eq!(refused.code, Some(4), "{refused}");
+    assert!(refused.says("local is protected; name it on the line"), "{refused}");
+    shop.line("run orders --limit all --dry-run").ok();
+    assert_eq!(shop.lying("orders.dlq").len(), 2);
+    shop.line("run orders --limit all --reason x --yes --broker local").ok();
+}
+
+#[test]
+fn events_are_lines_of_json() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    shop.line("run orders --limit all --reason x --yes --events e.jsonl").ok();
+    let text = std::fs::read_to_string(shop.env.path("e.jsonl")).unwrap();
+    let events: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["event"], "started");
+    assert_eq!(events.iter().filter(|event| event["event"] == "moved").count(), 3);
+    assert_eq!(events.last().unwrap()["event"], "ended");
+    for (index, event) in events.iter().enumerate() {
+        assert_eq!(event["seq"], index as u64 + 1);
+        assert_eq!(event["schema"], "redrive.event.v1");
+    }
+}

@@ -1,0 +1,127 @@
+//! The process is killed at every named step of a run and of a resume, on both paths, and copies are counted:
+//! lost 0, twice 0 on a broker that can prove, order kept, and the counts of the end are true.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+
+use redrive::run::failpoint;
+
+use super::{Lying, Shop};
+
+const LETTERS: usize = 60;
+const RUN: &[&str] = &["run", "orders", "--limit", "all", "--rate", "1000/s", "--reason", "INC-1", "--yes"];
+
+/// Runs the program with a failpoint; true if it was killed there.
+fn killed(shop: &Shop, arguments: &[&str], failpoint: &str) -> bool {
+    let output = shop.env.command(arguments).env("REDRIVE_FAILPOINT", failpoint).output().unwrap();
+    let by = output.status.signal();
+    assert!(
+        by == Some(9) || output.status.code().is_some_and(|code| [0, 4, 11, 12].contains(&code)),
+        "{failpoint}: {:?}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    by == Some(9)
+}
+
+/// At any moment: no letter is nowhere. At the end: each is in the target once, in order.
+fn nowhere(shop: &Shop) -> Vec<String> {
+    let dlq = shop.lying("orders.dlq");
+    let target = shop.lying("orders");
+    (0..LETTERS)
+        .map(|n| format!("{{\"n\":{n}}}"))
+        .filter(|body| !dlq.iter().chain(&target).any(|letter| letter.body == *body))
+        .collect()
+}
+
+fn in_order(target: &[Lying]) -> bool {
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    target.iter().all(|letter| {
+        let n: usize = letter.body.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap();
+        match &letter.key {
+            None => true,
+            Some(key) => last.insert(key, n).is_none_or(|before| before < n),
+        }
+    })
+}
+
+fn crash_everywhere(path: &[&str]) -> (usize, usize) {
+    let mut kills = 0;
+    let mut twice_killed = 0;
+    for failpoint in failpoint::ALL {
+        for nth in [1, 2] {
+            let shop = Shop::new();
+            shop.bury_many(LETTERS);
+            let arguments: Vec<&str> = RUN.iter().chain(path).copied().collect();
+            let at = format!("{failpoint}:{nth}");
+            let died = killed(&shop, &arguments, &at);
+            kills += usize::from(died);
+            assert!(nowhere(&shop).is_empty(), "I1: {at}: {:?}", nowhere(&shop));
+            let run = shop.latest();
+            if died {
+                // The resume is killed too, at another step, before a last one comes through.
+                for second in ["recovered", "after_commit", "after_send", "after_transfer"] {
+                    let resume = ["resume", &run, "--yes", "--rate", "1000/s"];
+                    if killed(&shop, &resume, second) {
+                        twice_killed += 1;
+                        assert!(nowhere(&shop).is_empty(), "I1: {at}, {second}");
+                    }
+                }
+                let last = shop.line(&format!("resume {run} --yes"));
+                assert!(matches!(last.code, Some(0 | 4)), "{at}: {last}");
+            }
+            let target = shop.lying("orders");
+            let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
+            for letter in &target {
+                *copies.entry(&letter.body).or_default() += 1;
+            }
+            assert_eq!(copies.len(), LETTERS, "lost: {at}");
+            assert_eq!(target.len(), LETTERS, "twice, and nothing can be in doubt here: {at}");
+            assert!(in_order(&target), "rule 5: {at}");
+            assert!(shop.lying("orders.dlq").is_empty(), "{at}");
+            let shown = shop.line(&format!("runs show {run} -o json")).ok().json();
+            let counts = &shown["counts"];
+            if shown["state"] != "died" {
+                assert_eq!(counts["moved"], LETTERS, "{at}: {counts}");
+                assert_eq!(counts["in_doubt"], 0, "{at}: {counts}");
+            }
+        }
+    }
+    (kills, twice_killed)
+}
+
+#[test]
+fn l06_killed_at_every_step_of_a_run_and_its_resume_in_one_transaction() {
+    let (kills, twice) = crash_everywhere(&[]);
+    println!("path T: {kills} runs and {twice} resumes killed");
+    assert!(kills >= 10 && twice >= 10, "{kills} {twice}");
+}
+
+#[test]
+fn l06_killed_at_every_step_of_a_run_and_its_resume_publish_then_settle() {
+    let (kills, twice) = crash_everywhere(&["--without-transactions"]);
+    println!("path P: {kills} runs and {twice} resumes killed");
+    assert!(kills >= 10 && twice >= 10, "{kills} {twice}");
+}
+
+#[test]
+fn a_lost_ledger_costs_history_and_no_letter() {
+    for path in [&[][..], &["--without-transactions"][..]] {
+        let shop = Shop::new();
+        shop.bury_many(LETTERS);
+        let arguments: Vec<&str> = RUN.iter().chain(path).copied().collect();
+        let step = if path.is_empty() { "after_transfer:2" } else { "after_send:2" };
+        assert!(killed(&shop, &arguments, step));
+        std::fs::remove_file(shop.env.path("ledger.db")).unwrap();
+        for more in ["ledger.db-wal", "ledger.db-shm"] {
+            let _ = std::fs::remove_file(shop.env.path(more));
+        }
+        std::fs::remove_dir_all(shop.env.path("ledger.db.runs")).unwrap();
+        let run = shop.env.run(RUN);
+        assert!(matches!(run.code, Some(0)), "{run}");
+        let target = shop.lying("orders");
+        assert_eq!(target.len(), LETTERS, "a new run sees what was moved: {path:?}");
+        assert!(in_order(&target));
+    }
+}

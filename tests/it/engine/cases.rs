@@ -15,7 +15,7 @@ fn l03_thirty_letters_at_two_a_second_take_about_fifteen_seconds() {
     let shop = Shop::new();
     shop.bury_many(6);
     let began = Instant::now();
-    shop.line("run orders --limit all --rate 2/s --reason x --yes").ok();
+    let _ = shop.line("run orders --limit all --rate 2/s --reason x --yes").ok();
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(1900), "{took:?}");
     assert!(took < Duration::from_secs(8), "{took:?}");
@@ -85,7 +85,7 @@ fn l05_a_signal_settles_what_is_in_flight_and_resume_finishes() {
         let shown = shop.line(&format!("runs show {run} -o json")).ok().json();
         assert_eq!(shown["counts"]["moved"], moved);
         assert_eq!(shown["counts"]["untouched"], 60 - moved);
-        shop.line(&format!("resume {run} --rate 2000/s --yes")).ok();
+        let _ = shop.line(&format!("resume {run} --rate 2000/s --yes")).ok();
         assert_eq!(shop.lying("orders").len(), 60);
     }
 }
@@ -112,7 +112,7 @@ fn l08_limits_at_their_edges() {
     assert_eq!(unbounded.code, Some(2));
     assert!(unbounded.says("a run needs a bound"), "{unbounded}");
     assert!(shop.lying("orders").is_empty());
-    limit("5").ok();
+    let _ = limit("5").ok();
     assert_eq!((shop.lying("orders").len(), shop.lying("orders.dlq").len()), (5, 4));
     assert_eq!(shop.held(), 0, "no more than five were taken");
 }
@@ -120,7 +120,7 @@ fn l08_limits_at_their_edges() {
 #[test]
 fn l09_codes_tell_what_happened() {
     let shop = Shop::new();
-    shop.line("run orders --limit all --reason x --yes").ok();
+    let _ = shop.line("run orders --limit all --reason x --yes").ok();
     shop.bury(&[letter(Some("A".into()), 1), letter(Some("A".into()), 2)]);
     let partial = shop.line("run orders --limit all --where id=ev-2 --reason x --yes");
     assert_eq!(partial.code, Some(11), "all that is selected is held: {partial}");
@@ -151,11 +151,11 @@ fn l10_a_second_run_is_refused_and_told_who_holds_it() {
     assert!(second.says("orders.dlq is held by run r") && second.says("mira@ops-2"), "{second}");
     // Asked from outside, it stops in order and can be resumed.
     let run = shop.latest();
-    shop.line(&format!("runs pause {run}")).ok();
+    let _ = shop.line(&format!("runs pause {run}")).ok();
     assert_eq!(first.wait().unwrap().code(), Some(12));
     let list = shop.line("runs list");
     assert!(list.says("paused"), "{list}");
-    shop.line(&format!("resume {run} --rate 1000/s --yes")).ok();
+    let _ = shop.line(&format!("resume {run} --rate 1000/s --yes")).ok();
     let bodies: Vec<String> = shop.lying("orders").into_iter().map(|letter| letter.body).collect();
     assert_eq!(bodies.len(), 40);
     let mut unique = bodies.clone();
@@ -184,7 +184,7 @@ fn k37_an_earlier_letter_that_stays_holds_its_group_and_nobody_else() {
 fn identity_travels_and_bookkeeping_stays_behind() {
     let shop = Shop::new();
     shop.bury(&[letter(Some("A".to_owned()), 1)]);
-    shop.line("run orders --limit all --reason x --yes").ok();
+    let _ = shop.line("run orders --limit all --reason x --yes").ok();
     let copy = &shop.lying("orders")[0];
     assert_eq!((copy.key.as_deref(), copy.body.as_str()), (Some("A"), "{\"n\":1}"));
     for kept in ["ev-1", "application/json", stamp::RUN, stamp::COUNT, stamp::FROM, stamp::ORIGINAL_TIME] {
@@ -199,7 +199,7 @@ fn r01_the_count_is_the_tools_own_and_counts_on() {
     let mut again = letter(None, 1);
     again.headers.push(stamp::COUNT, Value::from_text("1"));
     shop.bury(&[again]);
-    shop.line("run orders --limit all --reason x --yes").ok();
+    let _ = shop.line("run orders --limit all --reason x --yes").ok();
     let headers = &shop.lying("orders")[0].headers;
     assert_eq!(headers.matches(stamp::COUNT).count(), 1, "one count, not a pile: {headers}");
     assert!(headers.contains("\"2\""), "{headers}");
@@ -239,8 +239,8 @@ fn r24_letters_that_die_again_are_counted_and_stop_the_run() {
 fn a_manifest_that_is_stale_runs_only_when_told_to() {
     let shop = Shop::new();
     shop.bury_many(6);
-    shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
-    shop.line("run orders --limit 2 --rate 1000/s --reason x --yes").ok();
+    let _ = shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let _ = shop.line("run orders --limit 2 --rate 1000/s --reason x --yes").ok();
     let stale = shop.line("run m.jsonl --yes");
     assert_eq!(stale.code, Some(4), "{stale}");
     assert!(
@@ -258,7 +258,7 @@ fn a_manifest_that_is_stale_runs_only_when_told_to() {
 fn a_manifest_is_hostile_input() {
     let shop = Shop::new();
     shop.bury_many(3);
-    shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let _ = shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
     let text = std::fs::read_to_string(shop.env.path("m.jsonl")).unwrap();
     shop.env.write("changed.jsonl", text.replace("ev-1", "ev-7"));
     let changed = shop.line("run changed.jsonl --yes");
@@ -290,16 +290,16 @@ fn a_protected_broker_is_named_or_left_alone() {
     let refused = shop.line("run orders --limit all --reason x --yes");
     assert_eq!(refused.code, Some(4), "{refused}");
     assert!(refused.says("local is protected; name it on the line"), "{refused}");
-    shop.line("run orders --limit all --dry-run").ok();
+    let _ = shop.line("run orders --limit all --dry-run").ok();
     assert_eq!(shop.lying("orders.dlq").len(), 2);
-    shop.line("run orders --limit all --reason x --yes --broker local").ok();
+    let _ = shop.line("run orders --limit all --reason x --yes --broker local").ok();
 }
 
 #[test]
 fn events_are_lines_of_json() {
     let shop = Shop::new();
     shop.bury_many(3);
-    shop.line("run orders --limit all --reason x --yes --events e.jsonl").ok();
+    let _ = shop.line("run orders --limit all --reason x --yes --events e.jsonl").ok();
     let text = std::fs::read_to_string(shop.env.path("e.jsonl")).unwrap();
     let events: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -62,7 +62,7 @@ impl Shop {
         env.real_time();
         // Ids by chance: two runs of one test are two runs.
         env.set("REDRIVE_SEED", "");
-        env.run(&["apply", "--yes"]).ok();
+        let _ = env.run(&["apply", "--yes"]).ok();
         Self { env }
     }
 

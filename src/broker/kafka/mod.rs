@@ -1,5 +1,13 @@
-//! Apache Kafka. [`kind`] is pure and always compiled in.
+//! Apache Kafka, by librdkafka. [`kind`] is pure and always compiled in; the rest is behind the feature `kafka`.
+//! What Kafka does and does not do is in `docs/kafka.md`.
 
 mod kind;
+
+#[cfg(feature = "kafka")]
+mod browse;
+#[cfg(feature = "kafka")]
+mod client;
+#[cfg(feature = "kafka")]
+mod raw;
 
 pub use kind::KafkaKind;

@@ -1,0 +1,368 @@
+//! Looking at a topic: assigned without a group, nothing committed, nothing left behind (K40). The extent of
+//! each partition ends at its last stable offset, known by three conditions and never by silence
+//! (kafka-real §4).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rdkafka::Message as _;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Timestamp};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::client::{Client, Heard, PATIENCE};
+use super::raw;
+use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Pages, Result, Snapshot, Want};
+use crate::clock::Time;
+use crate::letter::{Facts, Headers, LetterId, Message, Place, Position, RawLetter, TimeSource, Value};
+
+/// Letters of a page, and bytes at which a page ends.
+const PAGE: (usize, usize) = (2_000, 4 * 1024 * 1024);
+/// A broker that sends nothing for this long while records are missing.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// One partition's extent: from its first record to its last stable offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) partition: i32,
+    pub(super) low: i64,
+    pub(super) end: i64,
+}
+
+/// What is known of a topic before it is read.
+#[derive(Debug, Clone)]
+pub(super) struct Topic {
+    pub(super) name: String,
+    pub(super) id: String,
+    pub(super) partitions: i32,
+    pub(super) retention: Option<Duration>,
+    pub(super) append_time: bool,
+}
+
+impl Topic {
+    /// Asks for a topic; a missing one, with near names, and a forbidden one are told apart.
+    pub(super) async fn read(client: &Client, name: &str) -> Result<Self> {
+        let action = format!("read {name}");
+        let asked = vec![name.to_owned()];
+        let described = client.admin(&action, move |handle| handle.describe_topics(&asked, PATIENCE)).await?;
+        let described = match described.into_iter().next().map(|(_, one)| one) {
+            Some(Ok(described)) => described,
+            Some(Err(error)) if error.code == RDKafkaErrorCode::UnknownTopicOrPartition => {
+                return Err(client.missing(&action, name).await);
+            }
+            Some(Err(error)) => return Err(client.raw_error(&action, &error)),
+            None => return Err(client.missing(&action, name).await),
+        };
+        let topic = name.to_owned();
+        let settings = client.admin(&action, move |handle| handle.describe_configs(&topic, PATIENCE)).await?;
+        let value =
+            |key: &str| settings.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.clone());
+        let retention = value("retention.ms").and_then(|text| text.parse::<i64>().ok());
+        Ok(Self {
+            name: name.to_owned(),
+            id: described.id,
+            partitions: described.partitions,
+            retention: retention.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
+            append_time: value("message.timestamp.type").as_deref() == Some("LogAppendTime"),
+        })
+    }
+
+    /// First and last stable offset of each partition, all in one call each.
+    pub(super) async fn extents(&self, client: &Client) -> Result<Vec<Extent>> {
+        let (topic, partitions) = (self.name.clone(), self.partitions);
+        client
+            .ask(&format!("read the offsets of {}", self.name), move |consumer| {
+                let ask = |at: Offset| {
+                    let mut list = TopicPartitionList::new();
+                    for partition in 0..partitions {
+                        list.add_partition_offset(&topic, partition, at)?;
+                    }
+                    consumer.offsets_for_times(list, PATIENCE)
+                };
+                let (lows, ends) = (ask(Offset::Beginning)?, ask(Offset::End)?);
+                let offset = |list: &TopicPartitionList, partition| {
+                    list.find_partition(&topic, partition).and_then(|one| one.offset().to_raw()).unwrap_or(0)
+                };
+                Ok((0..partitions)
+                    .map(|partition| Extent {
+                        partition,
+                        low: offset(&lows, partition),
+                        end: offset(&ends, partition),
+                    })
+                    .collect())
+            })
+            .await
+    }
+}
+
+impl Client {
+    /// A missing topic, with the names that are near.
+    pub(super) async fn missing(&self, action: &str, name: &str) -> BrokerError {
+        let known = self.ask(action, |consumer| {
+            let all = consumer.fetch_metadata(None, PATIENCE)?;
+            Ok(all.topics().iter().map(|topic| topic.name().to_owned()).collect::<Vec<_>>())
+        });
+        let near = known.await.ok().and_then(|names| {
+            crate::topology::nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
+        });
+        let near = near.map(|near| format!("; near: {near}")).unwrap_or_default();
+        BrokerError::new(ErrorKind::NotFound, action, format!("no topic {name}{near}"))
+    }
+}
+
+/// A letter's position: topic id, partition and offset.
+pub(super) fn position(topic_id: &str, place: Place) -> Position {
+    Position::new(format!("{topic_id}:{}:{}", place.partition, place.offset))
+}
+
+/// Reads a position back.
+pub(super) fn place_of(position: &Position) -> Option<(&str, Place)> {
+    let (rest, offset) = position.as_str().rsplit_once(':')?;
+    let (id, partition) = rest.rsplit_once(':')?;
+    Some((id, Place { partition: partition.parse().ok()?, offset: offset.parse().ok()? }))
+}
+
+/// The id that people type: `p3o41`.
+pub(super) fn letter_id(place: Place) -> LetterId {
+    LetterId::new(&format!("p{}o{}", place.partition, place.offset))
+}
+
+/// Reads `p3o41`, also without the offset or with its beginning only.
+pub(super) fn parse_id(text: &str) -> Option<(i32, Option<i64>)> {
+    let (partition, offset) = text.strip_prefix('p')?.split_once('o')?;
+    Some((partition.parse().ok()?, offset.parse().ok()))
+}
+
+/// A record as a letter.
+pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) -> RawLetter {
+    let place = Place { partition: record.partition(), offset: record.offset() };
+    let body = record.payload();
+    let written_at = match record.timestamp() {
+        Timestamp::NotAvailable => None,
+        Timestamp::CreateTime(ms) => Some((Time::from_millis(ms), TimeSource::Producer)),
+        Timestamp::LogAppendTime(ms) => Some((Time::from_millis(ms), TimeSource::Broker)),
+    };
+    let headers: Headers = raw::headers(record)
+        .into_iter()
+        .map(|(name, value)| (name, value.map_or(Value::Null, |bytes| Value::Bytes(Bytes::from(bytes)))))
+        .collect();
+    RawLetter {
+        id: letter_id(place),
+        position: position(&topic.id, place),
+        // Only letters of one partition have an order; partitions are told apart by the upper bits.
+        arrival: u64::try_from(place.offset).unwrap_or(0),
+        body_len: body.map(|bytes| bytes.len() as u64),
+        message: Message {
+            key: record.key().map(Bytes::copy_from_slice),
+            body: if want.bodies { body.map(Bytes::copy_from_slice) } else { None },
+            headers,
+            properties: Headers::new(),
+        },
+        facts: Facts {
+            queue: topic.name.as_str().into(),
+            place: Some(place),
+            written_at,
+            dead_at: written_at.filter(|_| topic.append_time).map(|(at, _)| at),
+            expires_at: written_at.and_then(|(at, _)| Some(at.plus(topic.retention?))),
+            ..Facts::default()
+        },
+    }
+}
+
+/// A consumer that reads given extents: small queues, since the default holds 64 MiB a partition, and the back-off
+/// that such queues need (kafka-real §3).
+pub(super) fn reader(client: &Client, isolation: &str) -> Result<BaseConsumer<Heard>> {
+    let mut config = client.config();
+    config
+        .set("group.id", "redrive")
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("enable.partition.eof", "true")
+        .set("auto.offset.reset", "error")
+        .set("isolation.level", isolation)
+        .set("fetch.wait.max.ms", "10")
+        .set("queued.max.messages.kbytes", "4096")
+        .set("fetch.message.max.bytes", "131072")
+        .set("fetch.queue.backoff.ms", "5");
+    config.create_with_context(client.heard.clone()).map_err(|error| client.error("set up a reader", &error))
+}
+
+/// Where each partition of a read has come to.
+pub(super) struct Reading {
+    consumer: BaseConsumer<Heard>,
+    client: Client,
+    topic: String,
+    /// Partitions that are not at their end, with the end.
+    open: BTreeMap<i32, i64>,
+}
+
+/// One step of a read.
+pub(super) enum Step<'a> {
+    /// A record inside the extent.
+    Record(BorrowedMessage<'a>),
+    /// Nothing now.
+    Nothing,
+    /// Every partition is at its end.
+    End,
+}
+
+impl Reading {
+    /// Begins at the lower end of each extent that is not empty.
+    pub(super) fn begin(client: &Client, topic: &str, extents: &[Extent], isolation: &str) -> Result<Self> {
+        let consumer = reader(client, isolation)?;
+        let mut list = TopicPartitionList::new();
+        let mut open = BTreeMap::new();
+        for extent in extents.iter().filter(|extent| extent.low < extent.end) {
+            list.add_partition_offset(topic, extent.partition, Offset::Offset(extent.low))
+                .map_err(|error| client.error("begin to read", &error))?;
+            open.insert(extent.partition, extent.end);
+        }
+        if !open.is_empty() {
+            consumer.assign(&list).map_err(|error| client.error("begin to read", &error))?;
+        }
+        Ok(Self { consumer, client: client.clone(), topic: topic.to_owned(), open })
+    }
+
+    /// Waits up to `wait` for the next record. Blocks: call it on a thread for such.
+    pub(super) fn step(&mut self, wait: Duration) -> Result<Step<'_>> {
+        if self.open.is_empty() {
+            return Ok(Step::End);
+        }
+        match self.consumer.poll(wait) {
+            None => Ok(Step::Nothing),
+            Some(Ok(record)) => {
+                let (partition, offset) = (record.partition(), record.offset());
+                let Some(end) = self.open.get(&partition).copied() else { return Ok(Step::Nothing) };
+                if offset >= end - 1 {
+                    self.open.remove(&partition);
+                }
+                // Written after the snapshot: not in its extent.
+                if offset >= end { Ok(Step::Nothing) } else { Ok(Step::Record(record)) }
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.open.remove(&partition);
+                Ok(Step::Nothing)
+            }
+            Some(Err(error)) => {
+                let mut ours = self.client.error(&format!("read {}", self.topic), &error);
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) {
+                    ours = BrokerError::new(
+                        ErrorKind::Other,
+                        ours.action,
+                        "records that this look began with are gone: retention or a deletion took them",
+                    )
+                    .hint("look again; if the topic was deleted and made anew, its letters are other ones");
+                }
+                // Unreachable brokers come back by themselves; the silence is bounded by the caller.
+                if ours.kind == ErrorKind::Unreachable { Ok(Step::Nothing) } else { Err(ours) }
+            }
+        }
+    }
+}
+
+/// Which letters were moved before: asked per place.
+pub(super) type Moved = Arc<dyn Fn(Place) -> Option<String> + Send + Sync>;
+
+/// A look.
+pub(super) struct Look {
+    reading: Option<Reading>,
+    topic: Arc<Topic>,
+    snapshot: Snapshot,
+    want: Want,
+    moved: Moved,
+    read: u64,
+    hidden: u64,
+    ready: VecDeque<RawLetter>,
+}
+
+impl Look {
+    pub(super) async fn open(client: &Client, name: &str, want: Want, moved: Moved) -> Result<Self> {
+        let topic = Topic::read(client, name).await?;
+        let extents = topic.extents(client).await?;
+        let most: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
+        let ends: Vec<String> = extents
+            .iter()
+            .map(|extent| format!("{}:{}-{}", extent.partition, extent.low, extent.end))
+            .collect();
+        let snapshot = Snapshot {
+            queue: name.to_owned(),
+            identity: format!("{}/{}", topic.id, ends.join(",")),
+            taken_at: client.clock.now(),
+            count: Count::AtMost(u64::try_from(most).unwrap_or(0)),
+            unseen: None,
+        };
+        let reading = Reading::begin(client, name, &extents, "read_committed")?;
+        Ok(Self {
+            reading: Some(reading),
+            topic: Arc::new(topic),
+            snapshot,
+            want,
+            moved,
+            read: 0,
+            hidden: 0,
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+#[async_trait]
+impl Pages for Look {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    async fn next(&mut self) -> Result<Vec<RawLetter>> {
+        let Some(mut reading) = self.reading.take() else { return Ok(self.ready.drain(..).collect()) };
+        let (topic, want, moved) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.moved));
+        let done = tokio::task::spawn_blocking(move || {
+            let (mut page, mut bytes, mut read, mut hidden) = (Vec::new(), 0usize, 0u64, 0u64);
+            let mut silent = std::time::Instant::now();
+            let mut ended = false;
+            while page.len() < PAGE.0 && bytes < PAGE.1 {
+                match reading.step(Duration::from_millis(100))? {
+                    Step::End => {
+                        ended = true;
+                        break;
+                    }
+                    Step::Nothing if silent.elapsed() > SILENCE => {
+                        return Err(BrokerError::new(
+                            ErrorKind::Unreachable,
+                            format!("read {}", topic.name),
+                            format!("nothing came for {} s, and records are missing", SILENCE.as_secs()),
+                        ));
+                    }
+                    Step::Nothing => {}
+                    Step::Record(record) => {
+                        silent = std::time::Instant::now();
+                        read += 1;
+                        let place = Place { partition: record.partition(), offset: record.offset() };
+                        let by = moved(place);
+                        if by.is_some() && !want.moved {
+                            hidden += 1;
+                            continue;
+                        }
+                        let mut letter = letter(&topic, &record, want);
+                        letter.facts.moved_by = by;
+                        bytes += usize::try_from(letter.size()).unwrap_or(0);
+                        page.push(letter);
+                    }
+                }
+            }
+            Ok((page, read, hidden, (!ended).then_some(reading)))
+        });
+        let (page, read, hidden, reading) =
+            done.await.map_err(|error| BrokerError::new(ErrorKind::Other, "read", error.to_string()))??;
+        self.read += read;
+        self.hidden += hidden;
+        self.reading = reading;
+        Ok(page)
+    }
+
+    async fn close(self: Box<Self>) -> Result<LookCost> {
+        Ok(LookCost { read: self.read, hidden: self.hidden, changed: Vec::new(), unseen: Vec::new() })
+    }
+}

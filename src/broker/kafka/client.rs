@@ -1,0 +1,252 @@
+//! The connection: configuration of librdkafka's clients, the last thing that their callbacks said (calls only
+//! time out, kafka-real §10), and one place that turns their errors into ours.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::client::Client as RdClient;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use super::raw::{Handle, RawError};
+use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
+use crate::clock::Clock;
+use crate::topology::BrokerDecl;
+
+/// How long a metadata or admin call may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What every role shares.
+#[derive(Clone)]
+pub(super) struct Client {
+    config: ClientConfig,
+    pub(super) heard: Heard,
+    pub(super) clock: Arc<dyn Clock>,
+    servers: Arc<str>,
+    user: Option<Arc<str>>,
+    /// A consumer that never joins or reads: metadata, watermarks and admin calls go through it.
+    pub(super) asking: Arc<BaseConsumer<Heard>>,
+}
+
+/// Remembers the last error of the callbacks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard(Arc<Mutex<Option<(RDKafkaErrorCode, String)>>>);
+
+impl Heard {
+    /// The last thing worth telling.
+    pub(super) fn last(&self) -> Option<(RDKafkaErrorCode, String)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClientContext for Heard {
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(target: "kafka", "{facility}: {message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let Some(code) = error.rdkafka_error_code() else { return };
+        // The end of a partition comes through here as well.
+        if code == RDKafkaErrorCode::PartitionEOF {
+            return;
+        }
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // "All brokers down" follows whatever the reason was and says less.
+        let vague = matches!(code, RDKafkaErrorCode::AllBrokersDown);
+        if !vague || last.is_none() {
+            *last = Some((code, reason.to_owned()));
+        }
+    }
+}
+
+impl ConsumerContext for Heard {}
+
+impl Client {
+    /// Configures the clients and asks once whether a broker is there.
+    pub(super) async fn open(broker: &BrokerDecl, context: &OpenContext) -> Result<Self> {
+        let servers = broker.url.value.trim_start_matches("kafka://").trim_end_matches('/').to_owned();
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &servers)
+            .set("client.id", "redrive")
+            .set("broker.address.family", "v4")
+            .set("allow.auto.create.topics", "false")
+            .set("socket.keepalive.enable", "true")
+            .set("topic.metadata.propagation.max.ms", "1000")
+            .set_log_level(RDKafkaLogLevel::Warning);
+        let mut user = None;
+        if let Some(name) = broker.username.as_ref().and_then(|at| at.expose()) {
+            config.set("sasl.username", name);
+            user = Some(Arc::from(name));
+        }
+        if let Some(password) = broker.password.as_ref().and_then(|at| at.expose()) {
+            config.set("sasl.password", password);
+        }
+        for (name, value) in &broker.options {
+            let Some(value) = value.expose() else {
+                return Err(BrokerError::new(
+                    ErrorKind::Denied,
+                    "connect",
+                    format!("{} of {} is not set: {}", name.value, broker.name.value, value.source()),
+                ));
+            };
+            let path = name.value.ends_with(".location");
+            let value = if path { context.base.join(value).display().to_string() } else { value.to_owned() };
+            config.set(&name.value, value);
+        }
+        let heard = Heard::default();
+        let mut asking = config.clone();
+        asking.set("group.id", "redrive").set("enable.auto.commit", "false");
+        let made: rdkafka::error::KafkaResult<BaseConsumer<Heard>> =
+            asking.create_with_context(heard.clone());
+        let asking = made.map_err(|error| {
+            BrokerError::new(ErrorKind::Denied, "set up the Kafka client", error.to_string())
+        })?;
+        let client = Self {
+            config,
+            heard,
+            clock: Arc::clone(&context.clock),
+            servers: servers.into(),
+            user,
+            asking: Arc::new(asking),
+        };
+        client
+            .ask("connect", |consumer| {
+                consumer.fetch_metadata(Some("__consumer_offsets"), PATIENCE).map(|_| ())
+            })
+            .await?;
+        Ok(client)
+    }
+
+    /// A blocking call of librdkafka, on a thread for such.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        action: &str,
+        call: impl FnOnce(&BaseConsumer<Heard>) -> rdkafka::error::KafkaResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let asking = Arc::clone(&self.asking);
+        match tokio::task::spawn_blocking(move || call(&asking)).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.error(action, &error)),
+            Err(error) => Err(BrokerError::new(ErrorKind::Other, action, error.to_string())),
+        }
+    }
+
+    /// A blocking admin call.
+    pub(super) async fn admin<T: Send + 'static>(
+        &self,
+        action: &str,
+        call: impl FnOnce(&Handle) -> std::result::Result<T, RawError> + Send + 'static,
+    ) -> Result<T> {
+        let asking = Arc::clone(&self.asking);
+        let done = tokio::task::spawn_blocking(move || {
+            let native: &RdClient<Heard> = asking.client();
+            call(&Handle::of(native.native_ptr()))
+        });
+        match done.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.raw_error(action, &error)),
+            Err(error) => Err(BrokerError::new(ErrorKind::Other, action, error.to_string())),
+        }
+    }
+
+    /// The configuration that every client starts from.
+    pub(super) fn config(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    /// An error of librdkafka in our words.
+    pub(super) fn error(&self, action: &str, error: &KafkaError) -> BrokerError {
+        match error.rdkafka_error_code() {
+            Some(code) => self.coded(action, code, &error.to_string()),
+            None => BrokerError::new(ErrorKind::Other, action, error.to_string()),
+        }
+    }
+
+    /// An error of an admin call in our words.
+    pub(super) fn raw_error(&self, action: &str, error: &RawError) -> BrokerError {
+        self.coded(action, error.code, &error.text)
+    }
+
+    /// Where and as whom: for the end of a message.
+    fn place(&self) -> String {
+        let protocol = self.config.get("security.protocol").unwrap_or("PLAINTEXT").to_ascii_uppercase();
+        match &self.user {
+            Some(user) => format!("{}, {protocol}, user {user}", self.servers),
+            None => format!("{}, {protocol}", self.servers),
+        }
+    }
+
+    fn coded(&self, action: &str, code: RDKafkaErrorCode, text: &str) -> BrokerError {
+        use RDKafkaErrorCode as C;
+        let kind = match code {
+            C::OperationTimedOut | C::RequestTimedOut | C::MessageTimedOut => ErrorKind::Unknown,
+            C::BrokerTransportFailure
+            | C::AllBrokersDown
+            | C::Resolve
+            | C::NotLeaderForPartition
+            | C::LeaderNotAvailable
+            | C::CoordinatorNotAvailable
+            | C::NotCoordinator
+            | C::CoordinatorLoadInProgress
+            | C::NetworkException => ErrorKind::Unreachable,
+            C::ThrottlingQuotaExceeded => ErrorKind::Throttled,
+            C::UnknownTopicOrPartition | C::UnknownTopic | C::UnknownPartition => ErrorKind::NotFound,
+            C::TopicAuthorizationFailed
+            | C::GroupAuthorizationFailed
+            | C::ClusterAuthorizationFailed
+            | C::TransactionalIdAuthorizationFailed
+            | C::SaslAuthenticationFailed
+            | C::Authentication
+            | C::SSL => ErrorKind::Denied,
+            C::MessageSizeTooLarge
+            | C::InvalidMessage
+            | C::InvalidMessageSize
+            | C::InvalidTimestamp
+            | C::InvalidRecord
+            | C::PolicyViolation => ErrorKind::Rejected,
+            C::Fenced | C::InvalidProducerEpoch | C::ProducerFenced => ErrorKind::Fenced,
+            C::UnsupportedVersion | C::UnsupportedFeature => ErrorKind::Unsupported,
+            _ => ErrorKind::Other,
+        };
+        let silent = matches!(
+            code,
+            C::OperationTimedOut
+                | C::RequestTimedOut
+                | C::BrokerTransportFailure
+                | C::AllBrokersDown
+                | C::Resolve
+        );
+        // A call that only timed out says nothing; the callbacks have heard why.
+        if silent && let Some((heard, reason)) = self.heard.last() {
+            let (kind, hint) = match heard {
+                C::Authentication | C::SaslAuthenticationFailed => (
+                    ErrorKind::Denied,
+                    Some("check username and password of this broker in the topology".to_owned()),
+                ),
+                C::SSL => (ErrorKind::Denied, Some("check security.protocol and ssl.ca.location in its options".to_owned())),
+                C::Resolve => (ErrorKind::Unreachable, Some("check the host names in its url".to_owned())),
+                _ => (
+                    ErrorKind::Unreachable,
+                    Some(
+                        "check that a broker listens there, and that security.protocol in its options fits the listener"
+                            .to_owned(),
+                    ),
+                ),
+            };
+            let mut error = BrokerError::new(kind, action, format!("{} ({})", tidy(&reason), self.place()))
+                .code(format!("{heard:?}"));
+            error.hint = hint;
+            return error;
+        }
+        BrokerError::new(kind, action, format!("{} ({})", tidy(text), self.place())).code(format!("{code:?}"))
+    }
+}
+
+/// librdkafka's text without its thread and client names.
+fn tidy(text: &str) -> String {
+    let text = text.split("]: ").last().unwrap_or(text);
+    text.split(" (after ").next().unwrap_or(text).trim().chars().take(300).collect()
+}

@@ -8,6 +8,8 @@ mod browse;
 #[cfg(feature = "kafka")]
 mod client;
 #[cfg(feature = "kafka")]
+mod provision;
+#[cfg(feature = "kafka")]
 mod raw;
 
 pub use kind::KafkaKind;

@@ -1,0 +1,355 @@
+//! Provisioning: topics for tiers, dead letters, the return target and the marks. Only the settings that we own
+//! are compared and changed, by IncrementalAlterConfigs; partitions only grow, and not under a key.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::client::{Client, Heard, PATIENCE};
+use crate::broker::{BrokerError, ErrorKind, Names, Result};
+use crate::plan::{Change, Property, Refusal, Resource, Role};
+use crate::topology::{Channel, GroupRule, ReturnTo, Setting};
+
+/// A tier keeps a message this much longer than its delay: a relay that is down over a night loses nothing.
+const TIER_MARGIN: Duration = Duration::from_secs(86_400);
+/// How long dead letters are kept unless written.
+const DEAD_LETTERS: Duration = Duration::from_secs(14 * 86_400);
+/// What a stamped copy needs above the source's limit.
+const STAMPS: u64 = 64 * 1024;
+/// Broker default of `max.message.bytes`.
+const DEFAULT_MAX: u64 = 1_048_588;
+
+const PARTITIONS: &str = "partitions";
+const REPLICATION: &str = "replication.factor";
+
+fn number(channel: &Channel, key: &str) -> Option<i64> {
+    match &channel.setting("kafka", key)?.value {
+        Setting::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Topic settings as written in the channel's block.
+fn written(channel: &Channel) -> Vec<(String, String)> {
+    match channel.setting("kafka", "config").map(|at| &at.value) {
+        Some(Setting::Map(pairs)) => pairs.iter().map(|(k, v)| (k.value.clone(), v.value.clone())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn ms(duration: Duration) -> String {
+    duration.as_millis().to_string()
+}
+
+/// What is known of the source before the rest is desired: the others follow it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SourceFacts {
+    pub(super) partitions: Option<i32>,
+    pub(super) max_message_bytes: Option<u64>,
+}
+
+fn resource(
+    name: &str,
+    role: Role,
+    channel: &Channel,
+    settings: BTreeMap<String, String>,
+    creatable: bool,
+) -> Resource {
+    let properties = settings.into_iter().map(|(name, value)| Property { name, value }).collect();
+    Resource {
+        kind: "topic",
+        name: name.to_owned(),
+        role,
+        channel: Some(channel.name.value.clone()),
+        properties,
+        depth: None,
+        creatable,
+        note: None,
+    }
+}
+
+/// The marks topic of a channel: one partition, compacted (docs/kafka.md, "Marks").
+pub(super) fn marks_of(names: &Names) -> String {
+    format!("{}.marks", names.dead_letter)
+}
+
+/// What a channel wants, in the order in which it is made.
+pub(super) fn desired(channel: &Channel, names: &Names, source: SourceFacts) -> Vec<Resource> {
+    let partitions =
+        number(channel, "partitions").map(|n| n.to_string()).or(source.partitions.map(|n| n.to_string()));
+    let replication = number(channel, "replication_factor").map(|n| n.to_string());
+    let above = source.max_message_bytes.unwrap_or(DEFAULT_MAX) + STAMPS;
+    let base = |retention: Duration| {
+        let mut settings = BTreeMap::new();
+        settings.insert("cleanup.policy".to_owned(), "delete".to_owned());
+        settings.insert("retention.ms".to_owned(), ms(retention));
+        settings.insert("max.message.bytes".to_owned(), above.to_string());
+        if let Some(partitions) = &partitions {
+            settings.insert(PARTITIONS.to_owned(), partitions.clone());
+        }
+        if let Some(replication) = &replication {
+            settings.insert(REPLICATION.to_owned(), replication.clone());
+        }
+        settings.extend(written(channel));
+        settings
+    };
+    let mut wishes = Vec::new();
+    let mut own = BTreeMap::new();
+    if channel.create_source {
+        if let Some(partitions) = &partitions {
+            own.insert(PARTITIONS.to_owned(), partitions.clone());
+        }
+        if let Some(replication) = &replication {
+            own.insert(REPLICATION.to_owned(), replication.clone());
+        }
+        own.extend(written(channel));
+    }
+    wishes.push(resource(&names.source, Role::Source, channel, own, channel.create_source));
+    if let Some(ReturnTo::Named(_)) = channel.return_to.as_ref().map(|at| &at.value) {
+        let mut settings = base(DEAD_LETTERS);
+        settings.remove("retention.ms");
+        wishes.push(resource(&names.return_to, Role::ReturnTo, channel, settings, true));
+    }
+    for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
+        let mut settings = base(tier.delay.value + TIER_MARGIN);
+        // Due is append time plus delay: a producer's clock must not decide it.
+        settings.insert("message.timestamp.type".to_owned(), "LogAppendTime".to_owned());
+        wishes.push(resource(name, Role::Tier, channel, settings, true));
+    }
+    let retention = channel.dead_letter.retention.as_ref().map_or(DEAD_LETTERS, |at| at.value);
+    wishes.push(resource(&names.dead_letter, Role::DeadLetter, channel, base(retention), true));
+    let mut marks = BTreeMap::new();
+    marks.insert("cleanup.policy".to_owned(), "compact".to_owned());
+    marks.insert(PARTITIONS.to_owned(), "1".to_owned());
+    if let Some(replication) = &replication {
+        marks.insert(REPLICATION.to_owned(), replication.clone());
+    }
+    for (name, value) in written(channel) {
+        if name == "min.insync.replicas" {
+            marks.insert(name, value);
+        }
+    }
+    wishes.push(resource(&marks_of(names), Role::Marks, channel, marks, true));
+    wishes
+}
+
+/// What the source is like, for what follows it.
+pub(super) async fn source_facts(client: &Client, source: &str) -> Result<SourceFacts> {
+    let asked = vec![source.to_owned()];
+    let action = format!("read {source}");
+    let described = client.admin(&action, move |handle| handle.describe_topics(&asked, PATIENCE)).await?;
+    let Some((_, Ok(described))) = described.into_iter().next() else { return Ok(SourceFacts::default()) };
+    let topic = source.to_owned();
+    let settings = client.admin(&action, move |handle| handle.describe_configs(&topic, PATIENCE)).await?;
+    let bytes = settings
+        .iter()
+        .find(|entry| entry.name == "max.message.bytes")
+        .and_then(|entry| entry.value.as_deref());
+    Ok(SourceFacts {
+        partitions: Some(described.partitions),
+        max_message_bytes: bytes.and_then(|text| text.parse().ok()),
+    })
+}
+
+/// The wished topics as they are, with just the properties that each wish has.
+pub(super) async fn observe(client: &Client, wishes: &[Resource]) -> Result<Vec<Resource>> {
+    let names: Vec<String> = wishes.iter().map(|wish| wish.name.clone()).collect();
+    let described =
+        client.admin("describe the topics", move |handle| handle.describe_topics(&names, PATIENCE)).await?;
+    let mut seen = Vec::new();
+    for (topic, outcome) in described {
+        let Some(wish) = wishes.iter().find(|wish| wish.name == topic) else { continue };
+        let described = match outcome {
+            Ok(described) => described,
+            Err(error) if error.code == RDKafkaErrorCode::UnknownTopicOrPartition => continue,
+            Err(error) => return Err(client.raw_error(&format!("describe {topic}"), &error)),
+        };
+        let asked = topic.clone();
+        let action = format!("read the settings of {topic}");
+        let settings = client.admin(&action, move |handle| handle.describe_configs(&asked, PATIENCE)).await?;
+        let properties = wish
+            .properties
+            .iter()
+            .filter_map(|property| {
+                let value = match property.name.as_str() {
+                    PARTITIONS => Some(described.partitions.to_string()),
+                    REPLICATION => Some(described.replication.to_string()),
+                    name => {
+                        settings.iter().find(|entry| entry.name == name).and_then(|entry| entry.value.clone())
+                    }
+                };
+                value.map(|value| Property { name: property.name.clone(), value })
+            })
+            .collect();
+        let note = format!("{} partitions × {} replicas", described.partitions, described.replication);
+        seen.push(Resource { properties, note: Some(note), ..wish.clone() });
+    }
+    seen.sort_by_key(|resource| wishes.iter().position(|wish| wish.name == resource.name));
+    Ok(seen)
+}
+
+/// Topics under a name that this channel's tiers could have had.
+pub(super) async fn undeclared(client: &Client, channel: &Channel, names: &Names) -> Result<Vec<Resource>> {
+    let prefix = format!("{}.retry-", channel.name.value);
+    let known = client
+        .ask("list the topics", |consumer| {
+            use rdkafka::consumer::Consumer;
+            let all = consumer.fetch_metadata(None, PATIENCE)?;
+            Ok(all.topics().iter().map(|topic| topic.name().to_owned()).collect::<Vec<_>>())
+        })
+        .await?;
+    Ok(known
+        .into_iter()
+        .filter(|name| name.starts_with(&prefix) && !names.tiers.contains(name))
+        .map(|name| resource(&name, Role::Undeclared, channel, BTreeMap::new(), false))
+        .collect())
+}
+
+/// What cannot be done, and what would lose records.
+pub(super) fn judge(
+    change: Change,
+    channels: &[Channel],
+    lost: impl Fn(&str, Duration) -> Option<(u64, u64)>,
+) -> Change {
+    let Change::Update { resource, fields } = change else { return change };
+    let value = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
+    let keyed = channels.iter().any(|channel| {
+        Some(&channel.name.value) == resource.channel.as_ref() && channel.group.value == GroupRule::Key
+    });
+    let refuse = |resource: Resource, fields, why: String, loses, way_round: Option<&str>| Change::Refused {
+        resource,
+        fields,
+        refusal: Refusal { why, loses, way_round: way_round.map(str::to_owned) },
+    };
+    for field in &fields {
+        match field.name.as_str() {
+            PARTITIONS if value(&field.to) < value(&field.from) => {
+                let why = "Kafka cannot take partitions away".to_owned();
+                return refuse(
+                    resource,
+                    fields,
+                    why,
+                    None,
+                    Some("declare as many as there are, or another topic name"),
+                );
+            }
+            PARTITIONS if keyed && resource.role != Role::Marks => {
+                let why =
+                    "more partitions send a key elsewhere: letters of one group would be spread over two"
+                        .to_owned();
+                let way =
+                    "drain the topic first and make it anew, or write group: none if order does not matter";
+                return refuse(resource, fields, why, None, Some(way));
+            }
+            REPLICATION => {
+                let why =
+                    "a changed replication factor is a reassignment, which redrive does not make".to_owned();
+                return refuse(
+                    resource,
+                    fields,
+                    why,
+                    None,
+                    Some("use kafka-reassign-partitions, then plan again"),
+                );
+            }
+            "retention.ms" if value(&field.to) >= Some(0) => {
+                let shorter =
+                    value(&field.from).is_none_or(|from| from < 0) || value(&field.to) < value(&field.from);
+                let to = value(&field.to).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+                if shorter
+                    && let Some((older, all)) = to.and_then(|to| lost(&resource.name, to))
+                    && older > 0
+                {
+                    let why = format!("up to {older} of {all} records are older and would be lost");
+                    return refuse(resource, fields, why, Some(older), None);
+                }
+            }
+            _ => {}
+        }
+    }
+    Change::Update { resource, fields }
+}
+
+fn admin(client: &Client) -> Result<AdminClient<Heard>> {
+    client
+        .config()
+        .create_with_context(client.heard.clone())
+        .map_err(|error| client.error("set up an admin client", &error))
+}
+
+/// Makes one change.
+pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
+    let (resource, fields) = match change {
+        Change::Create { resource } => return create(client, resource).await,
+        Change::Update { resource, fields } | Change::Refused { resource, fields, .. } => (resource, fields),
+        Change::Keep { .. } | Change::Undeclared { .. } => return Ok(()),
+    };
+    if let Some(field) = fields.iter().find(|field| field.name == PARTITIONS) {
+        let count = field.to.as_deref().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+        let grown = [NewPartitions::new(&resource.name, count)];
+        let options = AdminOptions::new().request_timeout(Some(PATIENCE));
+        let action = format!("add partitions to {}", resource.name);
+        let results = admin(client)?
+            .create_partitions(&grown, &options)
+            .await
+            .map_err(|error| client.error(&action, &error))?;
+        each(client, &action, results)?;
+    }
+    let settings: Vec<(String, String)> = fields
+        .iter()
+        .filter(|field| field.name != PARTITIONS && field.name != REPLICATION)
+        .filter_map(|field| Some((field.name.clone(), field.to.clone()?)))
+        .collect();
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let topic = resource.name.clone();
+    let action = format!("change {}", resource.name);
+    client.admin(&action, move |handle| handle.set_configs(&topic, &settings, PATIENCE)).await
+}
+
+async fn create(client: &Client, resource: &Resource) -> Result<()> {
+    let value = |name: &str| {
+        resource.properties.iter().find(|property| property.name == name).map(|p| p.value.as_str())
+    };
+    let partitions = value(PARTITIONS).and_then(|text| text.parse().ok()).unwrap_or(-1);
+    let replication = value(REPLICATION).and_then(|text| text.parse().ok()).unwrap_or(-1);
+    let mut topic = NewTopic::new(&resource.name, partitions, TopicReplication::Fixed(replication));
+    for property in &resource.properties {
+        if property.name != PARTITIONS && property.name != REPLICATION {
+            topic = topic.set(&property.name, &property.value);
+        }
+    }
+    let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
+    let action = format!("create {}", resource.name);
+    let results = admin(client)?
+        .create_topics(&[topic], &options)
+        .await
+        .map_err(|error| client.error(&action, &error))?;
+    match results.into_iter().next() {
+        // Made by somebody else meanwhile: the second look of `apply` compares it.
+        Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+        Some(Err((_, RDKafkaErrorCode::InvalidTopic))) => Err(BrokerError::new(
+            ErrorKind::Rejected,
+            action,
+            "Kafka refuses the name: its characters, or another topic whose name differs only in . and _",
+        )),
+        Some(Err((_, code))) => Err(client.error(&action, &rdkafka::error::KafkaError::AdminOp(code))),
+        _ => Ok(()),
+    }
+}
+
+fn each(
+    client: &Client,
+    action: &str,
+    results: Vec<std::result::Result<String, (String, RDKafkaErrorCode)>>,
+) -> Result<()> {
+    for result in results {
+        if let Err((_, code)) = result {
+            return Err(client.error(action, &rdkafka::error::KafkaError::AdminOp(code)));
+        }
+    }
+    Ok(())
+}

@@ -264,6 +264,24 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// Where the next record of a partition will be, markers and aborted records counted.
+    pub(super) fn position(&self, partition: i32) -> i64 {
+        let position = self.consumer.position().ok();
+        position.and_then(|list| list.find_partition(&self.topic, partition)?.offset().to_raw()).unwrap_or(0)
+    }
+
+    /// Is every partition at its end?
+    pub(super) fn at_end(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Goes on reading a partition that came to its stable end before its end.
+    pub(super) fn reopen(&mut self, partition: i32, end: i64) {
+        self.open.insert(partition, end);
+    }
+}
+
 /// Which letters were moved before: asked per place.
 pub(super) type Moved = Arc<dyn Fn(Place) -> Option<String> + Send + Sync>;
 

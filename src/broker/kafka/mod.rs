@@ -8,8 +8,14 @@ mod browse;
 #[cfg(feature = "kafka")]
 mod client;
 #[cfg(feature = "kafka")]
+mod marks;
+#[cfg(feature = "kafka")]
+mod producer;
+#[cfg(feature = "kafka")]
 mod provision;
 #[cfg(feature = "kafka")]
 mod raw;
+#[cfg(feature = "kafka")]
+mod relocate;
 
 pub use kind::KafkaKind;

@@ -1,0 +1,286 @@
+//! Marks: which letters were moved, kept with the broker in a compacted topic of one partition, so that a
+//! letter moved from one machine is not open on another. The lock of a dead-letter queue lives there too.
+//!
+//! The format is documented in `docs/kafka.md`; version 1. Keys are text:
+//! `mark/<topic id>/<partition>/<offset>` and `lock/<topic id>`. Values are JSON objects with `v`.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rdkafka::Message as _;
+use serde::{Deserialize, Serialize};
+
+use super::browse::{Extent, Reading, Step};
+use super::client::{Client, PATIENCE};
+use super::producer::{Record, TRANSACTION};
+use crate::broker::{BrokerError, ErrorKind, Result};
+use crate::clock::Time;
+use crate::letter::{Headers, Place};
+
+/// Version of what is written; a newer one is refused.
+const VERSION: u32 = 1;
+
+/// A moved letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    v: u32,
+    /// Full id of the run.
+    pub(super) run: String,
+    /// Number in its manifest.
+    pub(super) seq: u64,
+    /// When.
+    pub(super) at: Time,
+}
+
+/// Who moves letters of a topic now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lock {
+    v: u32,
+    pub(super) run: String,
+    pub(super) owner: String,
+    pub(super) who: String,
+    /// Lanes that runs of this topic have had, most so far: a successor inits every one (t12).
+    pub(super) lanes: u32,
+    /// Last heartbeat.
+    pub(super) at: Time,
+    /// How long it counts.
+    pub(super) lease_ms: u64,
+    /// Given back in order.
+    pub(super) free: bool,
+}
+
+impl Lock {
+    pub(super) fn new(run: &str, owner: &str, who: &str, lanes: u32, at: Time, lease: Duration) -> Self {
+        Self {
+            v: VERSION,
+            run: run.to_owned(),
+            owner: owner.to_owned(),
+            who: who.to_owned(),
+            lanes,
+            at,
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+            free: false,
+        }
+    }
+
+    /// Does it hold others back at `now`?
+    pub(super) fn alive(&self, now: Time) -> bool {
+        !self.free && now < self.at.plus(Duration::from_millis(self.lease_ms))
+    }
+}
+
+/// The marks of one dead-letter topic in memory: a bit per offset, so that a million marks take 125 KB, and the
+/// runs of those that a resume asks for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    bits: BTreeMap<i32, BTreeMap<i64, [u64; 64]>>,
+    /// `(seq → place)` of one run.
+    of_run: BTreeMap<u64, Place>,
+    pub(super) lock: Option<Lock>,
+    count: u64,
+}
+
+/// Offsets in one block of bits.
+const BLOCK: i64 = 64 * 64;
+
+impl Marks {
+    /// Was it moved?
+    pub(super) fn has(&self, place: Place) -> bool {
+        let block = place.offset.div_euclid(BLOCK);
+        let at = usize::try_from(place.offset.rem_euclid(BLOCK)).unwrap_or(0);
+        let bits = self.bits.get(&place.partition).and_then(|blocks| blocks.get(&block));
+        bits.is_some_and(|bits| bits[at / 64] & (1 << (at % 64)) != 0)
+    }
+
+    /// Notes a moved letter.
+    pub(super) fn add(&mut self, place: Place) {
+        if !self.has(place) {
+            self.count += 1;
+        }
+        let block = place.offset.div_euclid(BLOCK);
+        let at = usize::try_from(place.offset.rem_euclid(BLOCK)).unwrap_or(0);
+        let bits = self.bits.entry(place.partition).or_default().entry(block).or_insert([0; 64]);
+        bits[at / 64] |= 1 << (at % 64);
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Was this letter of the run that was asked for moved by it?
+    pub(super) fn by_run(&self, seq: u64) -> bool {
+        self.of_run.contains_key(&seq)
+    }
+}
+
+/// The record that marks a letter as moved.
+pub(super) fn mark(topic: &str, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
+    let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
+    record(topic, format!("mark/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
+}
+
+/// The record that holds the lock.
+pub(super) fn lock(topic: &str, topic_id: &str, lock: &Lock) -> Record {
+    record(topic, format!("lock/{topic_id}"), Some(serde_json::to_vec(lock).unwrap_or_default()))
+}
+
+fn record(topic: &str, key: String, value: Option<Vec<u8>>) -> Record {
+    Record {
+        topic: topic.to_owned(),
+        partition: Some(0),
+        key: Some(key.into_bytes()),
+        value,
+        headers: Headers::new(),
+        timestamp: None,
+    }
+}
+
+/// Reads the marks of a dead-letter topic. A topic of marks that is not there is an empty one.
+///
+/// `to_high_watermark`: waits for open transactions before the high watermark instead of stopping at the last
+/// stable offset (t03): what a run does behind its own fence. Bounded by the longest such transaction. Blocks.
+pub(super) fn read(
+    client: &Client,
+    marks_topic: &str,
+    topic_id: &str,
+    of_run: Option<&str>,
+    to_high_watermark: bool,
+) -> Result<Marks> {
+    use rdkafka::consumer::Consumer;
+    let mut marks = Marks::default();
+    let action = format!("read {marks_topic}");
+    let metadata = client
+        .asking
+        .fetch_metadata(Some(marks_topic), PATIENCE)
+        .map_err(|error| client.error(&action, &error))?;
+    if metadata.topics().first().is_none_or(|topic| topic.error().is_some() || topic.partitions().is_empty())
+    {
+        return Ok(marks);
+    }
+    // The reader sees committed records only, and these in their order; the end is where it has to come.
+    let (low, end) = match to_high_watermark {
+        true => {
+            let probe = super::browse::reader(client, "read_uncommitted")?;
+            probe.fetch_watermarks(marks_topic, 0, PATIENCE)
+        }
+        false => client.asking.fetch_watermarks(marks_topic, 0, PATIENCE),
+    }
+    .map_err(|error| client.error(&action, &error))?;
+    let mut reading =
+        Reading::begin(client, marks_topic, &[Extent { partition: 0, low, end }], "read_committed")?;
+    let until = Instant::now() + TRANSACTION * 2;
+    loop {
+        if reading.at_end() {
+            // Before the high watermark the end of what is stable is not the end: somebody's transaction is open.
+            if !to_high_watermark || reading.position(0) >= end || low >= end {
+                return Ok(marks);
+            }
+            if Instant::now() > until {
+                return Err(BrokerError::new(
+                    ErrorKind::Unreachable,
+                    action,
+                    "a transaction of another run in the marks topic stays open",
+                ));
+            }
+            reading.reopen(0, end);
+        }
+        match reading.step(Duration::from_millis(100))? {
+            Step::End => {}
+            Step::Nothing => {
+                if Instant::now() > until + Duration::from_secs(60) {
+                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                }
+            }
+            Step::Record(record) => {
+                if let Some(key) = record.key().and_then(|key| std::str::from_utf8(key).ok()) {
+                    take(&mut marks, topic_id, of_run, key, record.payload(), marks_topic)?;
+                }
+            }
+        }
+    }
+}
+
+fn take(
+    marks: &mut Marks,
+    topic_id: &str,
+    of_run: Option<&str>,
+    key: &str,
+    value: Option<&[u8]>,
+    topic: &str,
+) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let Some(value) = value else { return Ok(()) };
+    let mut parts = key.split('/');
+    let (kind, id) = (parts.next(), parts.next());
+    if id != Some(topic_id) {
+        return Ok(());
+    }
+    match serde_json::from_slice::<Version>(value) {
+        Ok(Version { v }) if v > VERSION => {
+            return Err(BrokerError::new(
+                ErrorKind::Version,
+                format!("read {topic}"),
+                format!("a mark has version {v}, this build knows {VERSION}"),
+            )
+            .hint("use the version of redrive that wrote it, or a newer one"));
+        }
+        Ok(_) => {}
+        // Not ours: anybody may write into a topic.
+        Err(_) => return Ok(()),
+    }
+    match kind {
+        Some("mark") => {
+            let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+            if let (Some(partition), Some(offset)) = (number(parts.next()), number(parts.next()))
+                && let Ok(partition) = i32::try_from(partition)
+            {
+                let place = Place { partition, offset };
+                marks.add(place);
+                if let Ok(mark) = serde_json::from_slice::<Mark>(value)
+                    && Some(mark.run.as_str()) == of_run
+                {
+                    marks.of_run.insert(mark.seq, place);
+                }
+            }
+        }
+        Some("lock") => marks.lock = serde_json::from_slice(value).ok(),
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_bits_and_survive_their_form() {
+        let mut marks = Marks::default();
+        let place = Place { partition: 3, offset: 4_097 };
+        assert!(!marks.has(place));
+        let record = mark("m", "id", place, "r1", 7, Time::from_millis(5));
+        let key = String::from_utf8(record.key.unwrap()).unwrap();
+        take(&mut marks, "id", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
+        assert!(marks.has(place) && marks.by_run(7) && !marks.by_run(8));
+        assert!(!marks.has(Place { partition: 3, offset: 4_096 }));
+        assert_eq!(marks.len(), 1);
+        take(&mut marks, "other", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
+        take(&mut marks, "id", None, "mark/id/x/y", Some(b"{\"v\":1}"), "m").unwrap();
+        take(&mut marks, "id", None, "mark/id/1/2", Some(b"nonsense"), "m").unwrap();
+        assert_eq!(marks.len(), 1);
+        assert!(take(&mut marks, "id", None, "mark/id/1/2", Some(b"{\"v\":2}"), "m").is_err());
+    }
+
+    #[test]
+    fn a_lock_lives_by_its_heartbeat() {
+        let lock = Lock::new("r1", "o", "mira@ops-2", 1, Time::from_millis(1_000), Duration::from_secs(60));
+        assert!(lock.alive(Time::from_millis(60_999)));
+        assert!(!lock.alive(Time::from_millis(61_000)));
+        assert!(!Lock { free: true, ..lock }.alive(Time::from_millis(1_001)));
+    }
+}

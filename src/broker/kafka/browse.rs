@@ -384,3 +384,16 @@ impl Pages for Look {
         Ok(LookCost { read: self.read, hidden: self.hidden, changed: Vec::new(), unseen: Vec::new() })
     }
 }
+
+/// One record by partition and offset, with its body. Blocks.
+pub(super) fn one(client: &Client, topic: &Topic, partition: i32, offset: i64) -> Result<Option<RawLetter>> {
+    let extent = Extent { partition, low: offset, end: offset + 1 };
+    let mut reading = Reading::begin(client, &topic.name, &[extent], "read_committed")?;
+    let begun = std::time::Instant::now();
+    while !reading.at_end() && begun.elapsed() < SILENCE {
+        if let Step::Record(record) = reading.step(Duration::from_millis(50))? {
+            return Ok(Some(letter(topic, &record, Want { bodies: true, moved: true })));
+        }
+    }
+    Ok(None)
+}

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options::{self, Refused};
 use super::super::{
-    Atomicity, BrokerError, Capabilities, Dedup, Delay, ErrorKind, Kind, Limits, Names, OpenContext, Opening,
-    Order, Peek,
+    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
@@ -88,7 +87,14 @@ impl Kind for KafkaKind {
         broker.url.trim_start_matches("kafka://").split(',').collect::<Vec<_>>().join(", ")
     }
 
+    #[cfg(feature = "kafka")]
+    fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
+        super::roles::open(broker, context)
+    }
+
+    #[cfg(not(feature = "kafka"))]
     fn open<'a>(&self, _broker: &'a BrokerDecl, _context: &'a OpenContext) -> Opening<'a> {
+        use super::super::{BrokerError, ErrorKind};
         Box::pin(async {
             Err(BrokerError::new(
                 ErrorKind::Unsupported,

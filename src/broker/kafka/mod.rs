@@ -17,5 +17,9 @@ mod provision;
 mod raw;
 #[cfg(feature = "kafka")]
 mod relocate;
+#[cfg(feature = "kafka")]
+mod roles;
+#[cfg(feature = "kafka")]
+mod serve;
 
 pub use kind::KafkaKind;

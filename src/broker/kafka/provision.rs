@@ -208,16 +208,11 @@ pub(super) async fn undeclared(client: &Client, channel: &Channel, names: &Names
 }
 
 /// What cannot be done, and what would lose records.
-pub(super) fn judge(
-    change: Change,
-    channels: &[Channel],
-    lost: impl Fn(&str, Duration) -> Option<(u64, u64)>,
-) -> Change {
+/// `older` of `all` records would be lost by a shorter retention, where that was counted. Growing a topic is always
+/// refused here: whether its keys matter, the adapter cannot know from the resource alone.
+pub(super) fn judge(change: Change, lost: Option<(u64, u64)>) -> Change {
     let Change::Update { resource, fields } = change else { return change };
     let value = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
-    let keyed = channels.iter().any(|channel| {
-        Some(&channel.name.value) == resource.channel.as_ref() && channel.group.value == GroupRule::Key
-    });
     let refuse = |resource: Resource, fields, why: String, loses, way_round: Option<&str>| Change::Refused {
         resource,
         fields,
@@ -235,7 +230,7 @@ pub(super) fn judge(
                     Some("declare as many as there are, or another topic name"),
                 );
             }
-            PARTITIONS if keyed && resource.role != Role::Marks => {
+            PARTITIONS if resource.role != Role::Marks => {
                 let why =
                     "more partitions send a key elsewhere: letters of one group would be spread over two"
                         .to_owned();
@@ -257,9 +252,8 @@ pub(super) fn judge(
             "retention.ms" if value(&field.to) >= Some(0) => {
                 let shorter =
                     value(&field.from).is_none_or(|from| from < 0) || value(&field.to) < value(&field.from);
-                let to = value(&field.to).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
                 if shorter
-                    && let Some((older, all)) = to.and_then(|to| lost(&resource.name, to))
+                    && let Some((older, all)) = lost
                     && older > 0
                 {
                     let why = format!("up to {older} of {all} records are older and would be lost");

@@ -1,0 +1,426 @@
+//! Carrying messages from tiers back: consume, produce, and offsets in one transaction (protocol §10). The head of
+//! a partition holds the rest, since all of a tier wait equally long; due = append time + delay, never earlier.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rdkafka::ClientContext;
+use rdkafka::Message as _;
+use rdkafka::client::Client as RdClient;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Timestamp;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::client::{Client, Heard, PATIENCE};
+use super::producer::{Lane, Record};
+use super::raw;
+use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState};
+use crate::clock::Time;
+use crate::letter::{Headers, Value};
+
+/// Records of one partition that are held in memory while they wait.
+const HELD: usize = 2_000;
+/// Most time a step spends on fetching.
+const FETCH: Duration = Duration::from_millis(40);
+
+/// A tier and where it returns.
+#[derive(Debug, Clone)]
+pub(super) struct Tier {
+    pub(super) topic: String,
+    pub(super) delay: Duration,
+    pub(super) target: String,
+    pub(super) retention: Option<Duration>,
+}
+
+/// A fetched record.
+struct Waiting {
+    offset: i64,
+    due: Time,
+    record: Record,
+}
+
+/// Partitions that a rebalance took away: what was fetched of them is another relay's.
+#[derive(Clone, Default)]
+struct Watch {
+    heard: Heard,
+    gone: Arc<Mutex<Vec<(String, i32)>>>,
+}
+
+impl ClientContext for Watch {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.heard.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.heard.error(error, reason);
+    }
+}
+
+impl ConsumerContext for Watch {
+    fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(list) = rebalance {
+            let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+            gone.extend(list.elements().iter().map(|one| (one.topic().to_owned(), one.partition())));
+        }
+    }
+}
+
+struct Inner {
+    client: Client,
+    tiers: Vec<Tier>,
+    consumer: BaseConsumer<Watch>,
+    watch: Watch,
+    lane: Lane,
+    held: BTreeMap<(String, i32), VecDeque<Waiting>>,
+    paused: HashSet<(String, i32)>,
+}
+
+/// A relay's hold on the tiers of some channels.
+pub(super) struct Tiers {
+    inner: Option<Box<Inner>>,
+}
+
+impl Tiers {
+    pub(super) async fn open(client: &Client, tiers: Vec<Tier>, group: &str, owner: &str) -> Result<Self> {
+        for tier in &tiers {
+            if tier.retention.is_some_and(|kept| kept < tier.delay + Duration::from_secs(86_400)) {
+                return Err(BrokerError::new(
+                    ErrorKind::Rejected,
+                    format!("serve {}", tier.topic),
+                    "its retention is under its delay and a day: a relay that is down over a night would lose messages",
+                )
+                .hint("redrive apply sets it"));
+            }
+        }
+        let (client, group, owner) = (client.clone(), group.to_owned(), owner.to_owned());
+        let opened = tokio::task::spawn_blocking(move || Inner::open(client, tiers, &group, &owner)).await;
+        let inner = opened
+            .map_err(|error| BrokerError::new(ErrorKind::Other, "serve the tiers", error.to_string()))??;
+        Ok(Self { inner: Some(Box::new(inner)) })
+    }
+
+    async fn step<T: Send + 'static>(
+        &mut self,
+        step: impl FnOnce(&mut Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let lost = || BrokerError::new(ErrorKind::Other, "serve the tiers", "an earlier step did not end");
+        let mut inner = self.inner.take().ok_or_else(lost)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let result = step(&mut inner);
+            (inner, result)
+        });
+        let (inner, result) = done
+            .await
+            .map_err(|error| BrokerError::new(ErrorKind::Other, "serve the tiers", error.to_string()))?;
+        self.inner = Some(inner);
+        result
+    }
+}
+
+impl Inner {
+    fn open(client: Client, tiers: Vec<Tier>, group: &str, owner: &str) -> Result<Self> {
+        let mut config = client.config();
+        config
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "earliest")
+            .set("isolation.level", "read_committed")
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", "10000")
+            .set("heartbeat.interval.ms", "2000")
+            .set("fetch.wait.max.ms", "50")
+            .set("queued.max.messages.kbytes", "4096")
+            .set("fetch.message.max.bytes", "131072")
+            .set("fetch.queue.backoff.ms", "5");
+        let watch = Watch { heard: client.heard.clone(), ..Watch::default() };
+        let consumer: BaseConsumer<Watch> = config
+            .create_with_context(watch.clone())
+            .map_err(|error| client.error("set up a consumer", &error))?;
+        let topics: Vec<&str> = tiers.iter().map(|tier| tier.topic.as_str()).collect();
+        consumer.subscribe(&topics).map_err(|error| client.error("subscribe to the tiers", &error))?;
+        // One id per relay: the group's generation fences a relay that lost its partitions.
+        let id: String = format!("redrive.relay.{group}.{owner}").chars().take(200).collect();
+        let lane = Lane::open(&client, &id, 10_000_000)?;
+        Ok(Self { client, tiers, consumer, watch, lane, held: BTreeMap::new(), paused: HashSet::new() })
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        let until = Instant::now() + FETCH;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            self.drop_revoked();
+            match self.consumer.poll(left.max(Duration::from_millis(1))) {
+                None => return Ok(()),
+                Some(Ok(record)) => {
+                    let topic = record.topic();
+                    let Some(tier) = self.tiers.iter().find(|tier| tier.topic == topic) else { continue };
+                    let at = match record.timestamp() {
+                        Timestamp::LogAppendTime(ms) | Timestamp::CreateTime(ms) => Time::from_millis(ms),
+                        Timestamp::NotAvailable => self.client.clock.now(),
+                    };
+                    let headers: Headers = raw::headers(&record)
+                        .into_iter()
+                        .map(|(name, value)| (name, value.map_or(Value::Null, Value::from_bytes)))
+                        .collect();
+                    let waiting = Waiting {
+                        offset: record.offset(),
+                        due: at.plus(tier.delay),
+                        record: Record {
+                            topic: tier.target.clone(),
+                            // Without a key the partition is kept: order among such records is by partition.
+                            partition: None,
+                            key: record.key().map(<[u8]>::to_vec),
+                            value: record.payload().map(<[u8]>::to_vec),
+                            headers,
+                            timestamp: None,
+                        },
+                    };
+                    let key = (topic.to_owned(), record.partition());
+                    let queue = self.held.entry(key.clone()).or_default();
+                    queue.push_back(waiting);
+                    if queue.len() >= HELD && self.paused.insert(key.clone()) {
+                        self.flow(&key, false)?;
+                    }
+                }
+                Some(Err(error)) => {
+                    let ours = self.client.error("read the tiers", &error);
+                    if !ours.kind.transient() && ours.kind != ErrorKind::Unknown {
+                        return Err(ours);
+                    }
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets a partition flow again, or stops it while enough of it waits here.
+    fn flow(&self, key: &(String, i32), on: bool) -> Result<()> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&key.0, key.1);
+        let done = if on { self.consumer.resume(&list) } else { self.consumer.pause(&list) };
+        done.map_err(|error| self.client.error("hold a tier's partition", &error))
+    }
+
+    fn drop_revoked(&mut self) {
+        let gone = std::mem::take(&mut *self.watch.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in gone {
+            self.held.remove(&key);
+            self.paused.remove(&key);
+        }
+    }
+
+    fn carry(&mut self, limit: usize) -> Result<Carried> {
+        self.fetch()?;
+        self.drop_revoked();
+        let now = self.client.clock.now();
+        let mut carried = Carried::default();
+        let mut batch: Vec<Record> = Vec::new();
+        let mut offsets = TopicPartitionList::new();
+        let mut taken: Vec<((String, i32), usize)> = Vec::new();
+        let mut late: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
+        for (key, queue) in &self.held {
+            let due = queue.iter().take_while(|waiting| waiting.due <= now).count();
+            let count = due.min(limit - batch.len());
+            if let Some(next) = queue.get(count) {
+                carried.more |= next.due <= now;
+                carried.next_due = Some(carried.next_due.map_or(next.due, |earliest| earliest.min(next.due)));
+            }
+            if count == 0 {
+                continue;
+            }
+            for waiting in queue.iter().take(count) {
+                batch.push(waiting.record.clone());
+                late.entry(key.0.clone()).or_default().push(now.since(waiting.due));
+            }
+            if let Some(last) = queue.get(count - 1) {
+                let added = offsets.add_partition_offset(&key.0, key.1, Offset::Offset(last.offset + 1));
+                added.map_err(|error| self.client.error("record how far a tier was carried", &error))?;
+            }
+            taken.push((key.clone(), count));
+        }
+        if batch.is_empty() {
+            return Ok(carried);
+        }
+        if let Err(error) = self.send(&batch, &offsets) {
+            // Nothing was committed, or the group's offsets tell: begin again from there.
+            self.rewind()?;
+            if error.kind == ErrorKind::Fenced {
+                self.lane = self.lane.renewed()?;
+                return Err(BrokerError { kind: ErrorKind::Unreachable, ..error });
+            }
+            self.lane = self.lane.renewed()?;
+            return Err(error);
+        }
+        for (key, count) in taken {
+            if let Some(queue) = self.held.get_mut(&key) {
+                queue.drain(..count.min(queue.len()));
+                let low = queue.len() < HELD / 2;
+                if low && self.paused.remove(&key) {
+                    self.flow(&key, true)?;
+                }
+            }
+        }
+        carried.moved = late.into_iter().collect();
+        Ok(carried)
+    }
+
+    fn send(&self, batch: &[Record], offsets: &TopicPartitionList) -> Result<()> {
+        let group = self.consumer.group_metadata().ok_or_else(|| {
+            BrokerError::new(ErrorKind::Unreachable, "carry due messages", "the group has not met yet")
+        })?;
+        self.lane.begin()?;
+        for (report, record) in self.lane.produce(batch)?.into_iter().zip(batch) {
+            if let Err(code) = report {
+                self.lane.abort();
+                let error = KafkaError::MessageProduction(code);
+                return Err(self.client.error(&format!("send to {}", record.topic), &error));
+            }
+        }
+        if let Err(error) = self.lane.send_offsets(offsets, &group) {
+            self.lane.abort();
+            return Err(error);
+        }
+        self.lane.commit()
+    }
+
+    /// Forgets what was fetched and reads on from the committed offsets.
+    fn rewind(&mut self) -> Result<()> {
+        self.held.clear();
+        let paused: Vec<_> = self.paused.drain().collect();
+        for key in &paused {
+            self.flow(key, true)?;
+        }
+        let assigned =
+            self.consumer.assignment().map_err(|error| self.client.error("rewind the tiers", &error))?;
+        let committed = self
+            .consumer
+            .committed_offsets(assigned, PATIENCE)
+            .map_err(|error| self.client.error("rewind the tiers", &error))?;
+        for one in committed.elements() {
+            let offset = match one.offset() {
+                Offset::Offset(offset) => Offset::Offset(offset),
+                _ => Offset::Beginning,
+            };
+            self.consumer
+                .seek(one.topic(), one.partition(), offset, Duration::from_secs(5))
+                .map_err(|error| self.client.error("rewind the tiers", &error))?;
+        }
+        Ok(())
+    }
+
+    fn tiers(&mut self) -> Result<Vec<TierState>> {
+        let now = self.client.clock.now();
+        let mut states = Vec::new();
+        for tier in &self.tiers {
+            let metadata = self.consumer.fetch_metadata(Some(&tier.topic), PATIENCE);
+            let metadata = metadata.map_err(|error| self.client.error("count the tiers", &error))?;
+            let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+            let mut list = TopicPartitionList::new();
+            for partition in 0..i32::try_from(partitions).unwrap_or(0) {
+                list.add_partition(&tier.topic, partition);
+            }
+            let committed = self.consumer.committed_offsets(list, PATIENCE);
+            let committed = committed.map_err(|error| self.client.error("count the tiers", &error))?;
+            let mut waiting = 0u64;
+            for one in committed.elements() {
+                let (low, high) = self
+                    .consumer
+                    .fetch_watermarks(&tier.topic, one.partition(), PATIENCE)
+                    .map_err(|error| self.client.error("count the tiers", &error))?;
+                let from = one.offset().to_raw().filter(|offset| *offset >= 0).unwrap_or(low).max(low);
+                waiting += u64::try_from(high - from).unwrap_or(0);
+            }
+            let mine = || {
+                self.held.iter().filter(|((topic, _), _)| *topic == tier.topic).flat_map(|(_, queue)| queue)
+            };
+            let due = mine().filter(|one| one.due <= now).count() as u64;
+            let overdue = mine().map(|one| now.since(one.due)).max().unwrap_or_default();
+            states.push(TierState { queue: tier.topic.clone(), waiting, due, overdue });
+        }
+        Ok(states)
+    }
+}
+
+#[async_trait]
+impl Carrier for Tiers {
+    async fn carry(&mut self, limit: usize) -> Result<Carried> {
+        self.step(move |inner| inner.carry(limit)).await
+    }
+
+    async fn tiers(&mut self) -> Result<Vec<TierState>> {
+        self.step(Inner::tiers).await
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<()> {
+        self.step(|inner| {
+            inner.consumer.unsubscribe();
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Readers of a topic by their committed offsets, asked from outside: groups of both protocols. Share groups do
+/// not tell how far they are.
+pub(super) async fn readers(
+    client: &Client,
+    topic: &str,
+    partitions: i32,
+) -> Result<Vec<crate::broker::Reader>> {
+    let groups = client.admin("list the consumer groups", |handle| handle.list_groups(PATIENCE)).await?;
+    let mut readers = Vec::new();
+    for group in groups {
+        if group.state == "Dead" {
+            continue;
+        }
+        let (topic, name, config) = (topic.to_owned(), group.group.clone(), client.config());
+        let heard = client.heard.clone();
+        let lag = tokio::task::spawn_blocking(move || lag(config, heard, &topic, &name, partitions)).await;
+        if let Ok(Some(lag)) = lag {
+            readers.push(crate::broker::Reader { name: group.group, lag: Some(lag) });
+        }
+    }
+    readers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(readers)
+}
+
+/// Lag of one group on a topic; `None` if it has committed nothing there.
+fn lag(
+    mut config: rdkafka::config::ClientConfig,
+    heard: Heard,
+    topic: &str,
+    group: &str,
+    partitions: i32,
+) -> Option<u64> {
+    config.set("group.id", group).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
+    let consumer: BaseConsumer<Heard> = config.create_with_context(heard).ok()?;
+    let _client: &RdClient<Heard> = consumer.client();
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        list.add_partition(topic, partition);
+    }
+    let committed = consumer.committed_offsets(list, Duration::from_secs(5)).ok()?;
+    let read: Vec<_> = committed
+        .elements()
+        .iter()
+        .filter_map(|one| Some((one.partition(), one.offset().to_raw()?)))
+        .filter(|(_, offset)| *offset >= 0)
+        .collect();
+    if read.is_empty() {
+        return None;
+    }
+    let mut lag = 0u64;
+    for partition in 0..partitions {
+        let (low, end) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(5)).ok()?;
+        let from = read.iter().find(|(one, _)| *one == partition).map_or(low, |(_, offset)| *offset);
+        lag += u64::try_from(end - from).unwrap_or(0);
+    }
+    Some(lag)
+}

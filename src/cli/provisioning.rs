@@ -40,8 +40,9 @@ pub(super) async fn observed(
     broker: &dyn Provision,
     channels: &[&Channel],
 ) -> crate::broker::Result<Vec<Change>> {
-    let desired = broker.desired(channels);
+    // In this order: what is wanted may follow what is there, the tiers' size limit the source's.
     let observed = broker.observe(channels).await?;
+    let desired = broker.desired(channels);
     let mut changes = Vec::with_capacity(desired.len());
     for change in plan::diff(&desired, &observed) {
         changes.push(match change {

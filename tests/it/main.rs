@@ -8,6 +8,8 @@ mod contract;
 mod dialects;
 mod engine;
 mod generated;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod topology;
 
 mod sqlite;

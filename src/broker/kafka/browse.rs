@@ -2,7 +2,7 @@
 //! each partition ends at its last stable offset, known by three conditions and never by silence
 //! (kafka-real §4).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rdkafka::message::{BorrowedMessage, Timestamp};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Client, Heard, PATIENCE};
+use super::marks::Marks;
 use super::raw;
 use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
@@ -69,6 +70,23 @@ impl Topic {
             retention: retention.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis),
             append_time: value("message.timestamp.type").as_deref() == Some("LogAppendTime"),
         })
+    }
+
+    /// Is the topic of this name still this one? Blocks.
+    pub(super) fn same(client: &Client, known: &Self) -> Result<()> {
+        let action = format!("read {}", known.name);
+        let native: &rdkafka::client::Client<Heard> = client.asking.client();
+        let described = raw::Handle::of(native.native_ptr())
+            .describe_topics(std::slice::from_ref(&known.name), PATIENCE)
+            .map_err(|error| client.raw_error(&action, &error))?;
+        match described.into_iter().next().map(|(_, one)| one) {
+            Some(Ok(now)) if now.id == known.id => Ok(()),
+            Some(Err(error)) if error.code != RDKafkaErrorCode::UnknownTopicOrPartition => {
+                Err(client.raw_error(&action, &error))
+            }
+            Some(Ok(_)) => Err(BrokerError::new(ErrorKind::NotFound, action, "the topic was deleted and made anew since the letters were selected: these are other letters").hint("select again")),
+            _ => Err(BrokerError::new(ErrorKind::NotFound, action, "the topic is not there any more")),
+        }
     }
 
     /// First and last stable offset of each partition, all in one call each.
@@ -239,6 +257,12 @@ impl Reading {
                 let Some(end) = self.open.get(&partition).copied() else { return Ok(Step::Nothing) };
                 if offset >= end - 1 {
                     self.open.remove(&partition);
+                    // What follows would only fill the queue that the other partitions wait in.
+                    if !self.open.is_empty() {
+                        let mut list = TopicPartitionList::new();
+                        list.add_partition(&self.topic, partition);
+                        let _ = self.consumer.pause(&list);
+                    }
                 }
                 // Written after the snapshot: not in its extent.
                 if offset >= end { Ok(Step::Nothing) } else { Ok(Step::Record(record)) }
@@ -282,8 +306,8 @@ impl Reading {
     }
 }
 
-/// Which letters were moved before: asked per place.
-pub(super) type Moved = Arc<dyn Fn(Place) -> Option<String> + Send + Sync>;
+/// What is said of a letter that a mark hides.
+pub(super) const MOVED: &str = "an earlier run";
 
 /// A look.
 pub(super) struct Look {
@@ -291,38 +315,38 @@ pub(super) struct Look {
     topic: Arc<Topic>,
     snapshot: Snapshot,
     want: Want,
-    moved: Moved,
+    marks: Arc<Marks>,
     read: u64,
     hidden: u64,
-    ready: VecDeque<RawLetter>,
 }
 
 impl Look {
-    pub(super) async fn open(client: &Client, name: &str, want: Want, moved: Moved) -> Result<Self> {
-        let topic = Topic::read(client, name).await?;
+    pub(super) async fn open(client: &Client, topic: Topic, want: Want, marks: Marks) -> Result<Self> {
         let extents = topic.extents(client).await?;
-        let most: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
+        let all: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
+        let hidden = if want.moved { 0 } else { marks.within(&extents) };
+        let most = u64::try_from(all).unwrap_or(0).saturating_sub(hidden);
+        let name = topic.name.clone();
         let ends: Vec<String> = extents
             .iter()
             .map(|extent| format!("{}:{}-{}", extent.partition, extent.low, extent.end))
             .collect();
         let snapshot = Snapshot {
-            queue: name.to_owned(),
+            queue: name.clone(),
             identity: format!("{}/{}", topic.id, ends.join(",")),
             taken_at: client.clock.now(),
-            count: Count::AtMost(u64::try_from(most).unwrap_or(0)),
+            count: Count::AtMost(most),
             unseen: None,
         };
-        let reading = Reading::begin(client, name, &extents, "read_committed")?;
+        let reading = Reading::begin(client, &name, &extents, "read_committed")?;
         Ok(Self {
             reading: Some(reading),
             topic: Arc::new(topic),
             snapshot,
             want,
-            moved,
+            marks: Arc::new(marks),
             read: 0,
             hidden: 0,
-            ready: VecDeque::new(),
         })
     }
 }
@@ -334,8 +358,8 @@ impl Pages for Look {
     }
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
-        let Some(mut reading) = self.reading.take() else { return Ok(self.ready.drain(..).collect()) };
-        let (topic, want, moved) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.moved));
+        let Some(mut reading) = self.reading.take() else { return Ok(Vec::new()) };
+        let (topic, want, marks) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.marks));
         let done = tokio::task::spawn_blocking(move || {
             let (mut page, mut bytes, mut read, mut hidden) = (Vec::new(), 0usize, 0u64, 0u64);
             let mut silent = std::time::Instant::now();
@@ -358,13 +382,13 @@ impl Pages for Look {
                         silent = std::time::Instant::now();
                         read += 1;
                         let place = Place { partition: record.partition(), offset: record.offset() };
-                        let by = moved(place);
-                        if by.is_some() && !want.moved {
+                        let moved = marks.has(place);
+                        if moved && !want.moved {
                             hidden += 1;
                             continue;
                         }
                         let mut letter = letter(&topic, &record, want);
-                        letter.facts.moved_by = by;
+                        letter.facts.moved_by = moved.then(|| MOVED.to_owned());
                         bytes += usize::try_from(letter.size()).unwrap_or(0);
                         page.push(letter);
                     }
@@ -396,4 +420,28 @@ pub(super) fn one(client: &Client, topic: &Topic, partition: i32, offset: i64) -
         }
     }
     Ok(None)
+}
+
+/// How many records of these extents are older than `since`, and how many there are. Read through where producers
+/// set the times, since those have no order. Blocks.
+pub(super) fn older(client: &Client, topic: &Topic, extents: &[Extent], since: Time) -> Result<(u64, u64)> {
+    let mut reading = Reading::begin(client, &topic.name, extents, "read_committed")?;
+    let (mut older, mut all) = (0, 0);
+    let mut heard = std::time::Instant::now();
+    while heard.elapsed() < SILENCE {
+        match reading.step(Duration::from_millis(100))? {
+            Step::End => return Ok((older, all)),
+            Step::Nothing => {}
+            Step::Record(record) => {
+                heard = std::time::Instant::now();
+                all += 1;
+                older += u64::from(record.timestamp().to_millis().is_some_and(|at| at < since.millis()));
+            }
+        }
+    }
+    Err(BrokerError::new(
+        ErrorKind::Unreachable,
+        format!("read {}", topic.name),
+        "nothing comes, and records are missing",
+    ))
 }

@@ -2,9 +2,11 @@
 //! letter moved from one machine is not open on another. The lock of a dead-letter queue lives there too.
 //!
 //! The format is documented in `docs/kafka.md`; version 1. Keys are text:
-//! `mark/<topic id>/<partition>/<offset>` and `lock/<topic id>`. Values are JSON objects with `v`.
+//! `mark/<topic id>/<partition>/<offset>` (moved), `sent/…` the same (copied, not yet marked) and
+//! `lock/<topic id>`. Values are JSON objects with `v`; a tombstone takes a mark back once its letter is gone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rdkafka::Message as _;
@@ -69,48 +71,92 @@ impl Lock {
     }
 }
 
-/// The marks of one dead-letter topic in memory: a bit per offset, so that a million marks take 125 KB, and the
-/// runs of those that a resume asks for.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Marks {
-    bits: BTreeMap<i32, BTreeMap<i64, [u64; 64]>>,
-    /// `(seq → place)` of one run.
-    of_run: BTreeMap<u64, Place>,
-    pub(super) lock: Option<Lock>,
-    count: u64,
-}
-
 /// Offsets in one block of bits.
 const BLOCK: i64 = 64 * 64;
+
+/// A set of places: a bit per offset, so that a million take 125 KB.
+#[derive(Debug, Clone, Default)]
+struct Bits(BTreeMap<i32, BTreeMap<i64, [u64; 64]>>);
+
+impl Bits {
+    fn at(place: Place) -> (i64, usize, u64) {
+        let within = usize::try_from(place.offset.rem_euclid(BLOCK)).unwrap_or(0);
+        (place.offset.div_euclid(BLOCK), within / 64, 1 << (within % 64))
+    }
+
+    fn has(&self, place: Place) -> bool {
+        let (block, word, bit) = Self::at(place);
+        let bits = self.0.get(&place.partition).and_then(|blocks| blocks.get(&block));
+        bits.is_some_and(|bits| bits[word] & bit != 0)
+    }
+
+    fn add(&mut self, place: Place) {
+        let (block, word, bit) = Self::at(place);
+        self.0.entry(place.partition).or_default().entry(block).or_insert([0; 64])[word] |= bit;
+    }
+
+    fn remove(&mut self, place: Place) {
+        let (block, word, bit) = Self::at(place);
+        if let Some(bits) = self.0.get_mut(&place.partition).and_then(|blocks| blocks.get_mut(&block)) {
+            bits[word] &= !bit;
+        }
+    }
+
+    /// Places of one partition within these offsets, in order.
+    fn within(&self, partition: i32, offsets: Range<i64>) -> impl Iterator<Item = Place> + '_ {
+        let blocks = self.0.get(&partition).into_iter();
+        let (first, last) = (offsets.start.div_euclid(BLOCK), offsets.end.div_euclid(BLOCK));
+        blocks.flat_map(move |blocks| blocks.range(first..=last.max(first))).flat_map(move |(block, bits)| {
+            let (block, offsets) = (*block, offsets.clone());
+            bits.iter().enumerate().filter(|(_, bits)| **bits != 0).flat_map(move |(word, bits)| {
+                let base = block * BLOCK + i64::try_from(word).unwrap_or(0) * 64;
+                let (bits, offsets) = (*bits, offsets.clone());
+                (0..64)
+                    .filter(move |bit| bits & (1 << bit) != 0)
+                    .map(move |bit| base + bit)
+                    .filter(move |offset| offsets.contains(offset))
+                    .map(move |offset| Place { partition, offset })
+            })
+        })
+    }
+}
+
+/// The marks of one dead-letter topic in memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    moved: Bits,
+    /// Copied or moved by the run that was asked for.
+    mine: Bits,
+    pub(super) lock: Option<Lock>,
+}
 
 impl Marks {
     /// Was it moved?
     pub(super) fn has(&self, place: Place) -> bool {
-        let block = place.offset.div_euclid(BLOCK);
-        let at = usize::try_from(place.offset.rem_euclid(BLOCK)).unwrap_or(0);
-        let bits = self.bits.get(&place.partition).and_then(|blocks| blocks.get(&block));
-        bits.is_some_and(|bits| bits[at / 64] & (1 << (at % 64)) != 0)
+        self.moved.has(place)
     }
 
-    /// Notes a moved letter.
+    /// Was it copied by the run that was asked for?
+    pub(super) fn by_run(&self, place: Place) -> bool {
+        self.mine.has(place)
+    }
+
+    /// Notes a letter that the run moved.
     pub(super) fn add(&mut self, place: Place) {
-        if !self.has(place) {
-            self.count += 1;
-        }
-        let block = place.offset.div_euclid(BLOCK);
-        let at = usize::try_from(place.offset.rem_euclid(BLOCK)).unwrap_or(0);
-        let bits = self.bits.entry(place.partition).or_default().entry(block).or_insert([0; 64]);
-        bits[at / 64] |= 1 << (at % 64);
+        self.moved.add(place);
+        self.mine.add(place);
     }
 
-    /// How many.
-    pub(super) fn len(&self) -> u64 {
-        self.count
+    /// How many letters of these extents were moved.
+    pub(super) fn within(&self, extents: &[Extent]) -> u64 {
+        let count = |extent: &Extent| self.moved.within(extent.partition, extent.low..extent.end).count();
+        extents.iter().map(count).sum::<usize>() as u64
     }
 
-    /// Was this letter of the run that was asked for moved by it?
-    pub(super) fn by_run(&self, seq: u64) -> bool {
-        self.of_run.contains_key(&seq)
+    /// Marks of letters that are not in the topic any more, at most `limit`.
+    pub(super) fn outlived(&self, extents: &[Extent], limit: usize) -> Vec<Place> {
+        let below = |extent: &Extent| self.moved.within(extent.partition, 0..extent.low);
+        extents.iter().flat_map(below).take(limit).collect()
     }
 }
 
@@ -118,6 +164,18 @@ impl Marks {
 pub(super) fn mark(topic: &str, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
     let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
     record(topic, format!("mark/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
+}
+
+/// The record that says that a copy was made, before its letter is marked: what proves an answer that was lost.
+pub(super) fn sent(topic: &str, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
+    let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
+    record(topic, format!("sent/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
+}
+
+/// Takes both back: the letter is not in the topic any more.
+pub(super) fn tombstones(topic: &str, topic_id: &str, place: Place) -> [Record; 2] {
+    ["mark", "sent"]
+        .map(|kind| record(topic, format!("{kind}/{topic_id}/{}/{}", place.partition, place.offset), None))
 }
 
 /// The record that holds the lock.
@@ -213,12 +271,21 @@ fn take(
     struct Version {
         v: u32,
     }
-    let Some(value) = value else { return Ok(()) };
     let mut parts = key.split('/');
     let (kind, id) = (parts.next(), parts.next());
     if id != Some(topic_id) {
         return Ok(());
     }
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let (partition, offset) = (number(parts.next()), number(parts.next()));
+    let partition = partition.and_then(|partition| i32::try_from(partition).ok());
+    let place = partition.zip(offset).map(|(partition, offset)| Place { partition, offset });
+    let Some(value) = value else {
+        if let (Some("mark"), Some(place)) = (kind, place) {
+            marks.moved.remove(place);
+        }
+        return Ok(());
+    };
     match serde_json::from_slice::<Version>(value) {
         Ok(Version { v }) if v > VERSION => {
             return Err(BrokerError::new(
@@ -232,22 +299,19 @@ fn take(
         // Not ours: anybody may write into a topic.
         Err(_) => return Ok(()),
     }
-    match kind {
-        Some("mark") => {
-            let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
-            if let (Some(partition), Some(offset)) = (number(parts.next()), number(parts.next()))
-                && let Ok(partition) = i32::try_from(partition)
-            {
-                let place = Place { partition, offset };
-                marks.add(place);
-                if let Ok(mark) = serde_json::from_slice::<Mark>(value)
-                    && Some(mark.run.as_str()) == of_run
-                {
-                    marks.of_run.insert(mark.seq, place);
-                }
+    let ours = || {
+        of_run.is_some()
+            && serde_json::from_slice::<Mark>(value).is_ok_and(|mark| Some(mark.run.as_str()) == of_run)
+    };
+    match (kind, place) {
+        (Some("mark"), Some(place)) => {
+            marks.moved.add(place);
+            if ours() {
+                marks.mine.add(place);
             }
         }
-        Some("lock") => marks.lock = serde_json::from_slice(value).ok(),
+        (Some("sent"), Some(place)) if ours() => marks.mine.add(place),
+        (Some("lock"), None) => marks.lock = serde_json::from_slice(value).ok(),
         _ => {}
     }
     Ok(())
@@ -266,14 +330,29 @@ mod tests {
         let record = mark("m", "id", place, "r1", 7, Time::from_millis(5));
         let key = String::from_utf8(record.key.unwrap()).unwrap();
         take(&mut marks, "id", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
-        assert!(marks.has(place) && marks.by_run(7) && !marks.by_run(8));
-        assert!(!marks.has(Place { partition: 3, offset: 4_096 }));
-        assert_eq!(marks.len(), 1);
+        assert!(marks.has(place) && marks.by_run(place));
+        let before = Place { partition: 3, offset: 4_096 };
+        assert!(!marks.has(before));
+        let extent = |low, end| [Extent { partition: 3, low, end }];
+        assert_eq!(marks.within(&extent(0, 4_098)), 1);
+        assert_eq!(marks.within(&extent(0, 4_097)), 0);
+        assert_eq!(marks.outlived(&extent(4_097, 5_000), 9), []);
+        assert_eq!(marks.outlived(&extent(4_098, 5_000), 9), [place]);
+        // A copy without a mark proves itself to its own run only, and hides nothing.
+        let record = sent("m", "id", before, "r1", 8, Time::from_millis(5));
+        let (copied, value) = (String::from_utf8(record.key.unwrap()).unwrap(), record.value);
+        take(&mut marks, "id", Some("r2"), &copied, value.as_deref(), "m").unwrap();
+        assert!(!marks.by_run(before));
+        take(&mut marks, "id", Some("r1"), &copied, value.as_deref(), "m").unwrap();
+        assert!(marks.by_run(before) && !marks.has(before));
+        let record = mark("m", "id", place, "r1", 7, Time::from_millis(5));
         take(&mut marks, "other", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/x/y", Some(b"{\"v\":1}"), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/1/2", Some(b"nonsense"), "m").unwrap();
-        assert_eq!(marks.len(), 1);
+        assert_eq!(marks.within(&extent(0, 9_000)), 1);
         assert!(take(&mut marks, "id", None, "mark/id/1/2", Some(b"{\"v\":2}"), "m").is_err());
+        take(&mut marks, "id", None, &key, None, "m").unwrap();
+        assert!(!marks.has(place), "a tombstone takes it back");
     }
 
     #[test]

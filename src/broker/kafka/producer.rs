@@ -1,6 +1,7 @@
 //! Producing and being sure: delivery reports counted, awaited without spinning before a commit
 //! (kafka-real §2), and the rules of what may be tried again after which failure (§5).
 
+use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ const COMMIT: Duration = Duration::from_secs(60);
 /// Delivery reports of one batch.
 #[derive(Debug, Default)]
 struct Reports {
+    /// Which batch: a report that comes after its batch was given up belongs to none.
+    batch: u64,
     missing: usize,
     /// By number in the batch: where it arrived, or why not.
     done: Vec<(usize, std::result::Result<(i32, i64), RDKafkaErrorCode>)>,
@@ -47,15 +50,19 @@ impl ClientContext for Delivery {
 }
 
 impl ProducerContext for Delivery {
-    type DeliveryOpaque = Box<usize>;
+    type DeliveryOpaque = Box<(u64, usize)>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, number: Self::DeliveryOpaque) {
+    fn delivery(&self, result: &DeliveryResult<'_>, opaque: Self::DeliveryOpaque) {
+        let (batch, number) = *opaque;
         let outcome = match result {
             Ok(record) => Ok((record.partition(), record.offset())),
             Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
         };
         let mut reports = self.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.done.push((*number, outcome));
+        if reports.batch != batch {
+            return;
+        }
+        reports.done.push((number, outcome));
         reports.missing = reports.missing.saturating_sub(1);
         if reports.missing == 0 {
             self.shared.1.notify_all();
@@ -86,6 +93,7 @@ pub(super) struct Lane {
     max_bytes: u64,
     producer: ThreadedProducer<Delivery>,
     context: Delivery,
+    begun: Cell<Instant>,
 }
 
 impl Lane {
@@ -98,7 +106,7 @@ impl Lane {
             .set("acks", "all")
             .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
             .set("message.timeout.ms", DELIVERY.as_millis().to_string())
-            .set("message.max.bytes", max_bytes.clamp(1_000_000, 1_000_000_000).to_string())
+            .set("message.max.bytes", max_bytes.clamp(1_000, 1_000_000_000).to_string())
             .set("partitioner", "murmur2_random")
             .set("linger.ms", "0")
             .set("queue.buffering.max.kbytes", "16384")
@@ -118,7 +126,14 @@ impl Lane {
             }
             ours
         })?;
-        Ok(Self { client: client.clone(), id: id.to_owned(), max_bytes, producer, context })
+        Ok(Self {
+            client: client.clone(),
+            id: id.to_owned(),
+            max_bytes,
+            producer,
+            context,
+            begun: Cell::new(Instant::now()),
+        })
     }
 
     /// The same lane on a new producer, after an abort that left sequence numbers behind. Blocks.
@@ -126,21 +141,55 @@ impl Lane {
         Self::open(&self.client, &self.id, self.max_bytes)
     }
 
-    /// Begins a transaction.
-    pub(super) fn begin(&self) -> Result<()> {
-        self.producer.begin_transaction().map_err(|error| self.client.error("begin a transaction", &error))
+    /// Begins a transaction, produces all and waits for each report: one per record, in order. The transaction is
+    /// open afterwards: the caller commits or aborts. Blocks.
+    ///
+    /// # Errors
+    /// The transaction is aborted already. `Fenced`: somebody took over, or it grew too old.
+    pub(super) fn write(&self, records: &[Record]) -> Result<Vec<Report>> {
+        self.begun.set(Instant::now());
+        self.producer.begin_transaction().map_err(|error| self.told("begin a transaction", &error))?;
+        let reports = self.produce(records).and_then(|reports| match self.fatal() {
+            Some(error) => Err(error),
+            None => Ok(reports),
+        });
+        if reports.is_err() {
+            self.abort();
+        }
+        reports
     }
 
-    /// Produces all and waits for each report: one per record, in order. Blocks.
-    pub(super) fn produce(&self, records: &[Record]) -> Result<Vec<Report>> {
-        let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
-        {
-            let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *shared = Reports { missing: records.len(), done: Vec::with_capacity(records.len()) };
+    /// May the broker have ended the last transaction for its age?
+    pub(super) fn too_old(&self) -> bool {
+        self.begun.get().elapsed() >= TRANSACTION
+    }
+
+    /// An error that no later call gets over, in our words: calls after it say only that it happened.
+    fn fatal(&self) -> Option<BrokerError> {
+        let (code, text) = self.producer.client().fatal_error()?;
+        let mut error = self.client.error("write", &KafkaError::MessageProduction(code));
+        error.message = text;
+        Some(error)
+    }
+
+    fn told(&self, action: &str, error: &KafkaError) -> BrokerError {
+        match self.fatal() {
+            Some(fatal) => BrokerError { action: action.to_owned(), ..fatal },
+            None => self.client.error(action, error),
         }
+    }
+
+    fn produce(&self, records: &[Record]) -> Result<Vec<Report>> {
+        let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
+        let batch = {
+            let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let batch = shared.batch + 1;
+            *shared = Reports { batch, missing: records.len(), done: Vec::with_capacity(records.len()) };
+            batch
+        };
         let mut refused = 0;
         for (number, record) in records.iter().enumerate() {
-            if let Err(code) = self.send(number, record)? {
+            if let Err(code) = self.send((batch, number), record)? {
                 if let Some(slot) = reports.get_mut(number) {
                     *slot = Some(Err(code));
                 }
@@ -167,7 +216,11 @@ impl Lane {
     }
 
     /// Hands one record to the client; waits while its queue is full. The inner error is the record's own.
-    fn send(&self, number: usize, record: &Record) -> Result<std::result::Result<(), RDKafkaErrorCode>> {
+    fn send(
+        &self,
+        number: (u64, usize),
+        record: &Record,
+    ) -> Result<std::result::Result<(), RDKafkaErrorCode>> {
         let headers = record.headers.iter().fold(
             OwnedHeaders::new_with_capacity(record.headers.len()),
             |list, header| {
@@ -178,7 +231,7 @@ impl Lane {
                 list.insert(Header { key: &header.name, value })
             },
         );
-        let mut base: BaseRecord<'_, [u8], [u8], Box<usize>> =
+        let mut base: BaseRecord<'_, [u8], [u8], Box<(u64, usize)>> =
             BaseRecord::with_opaque_to(&record.topic, Box::new(number)).headers(headers);
         base.partition = record.partition;
         base.key = record.key.as_deref();
@@ -199,7 +252,7 @@ impl Lane {
                         | RDKafkaErrorCode::UnknownTopic
                         | RDKafkaErrorCode::UnknownTopicOrPartition),
                     ) => return Ok(Err(code)),
-                    _ => return Err(self.client.error(&format!("produce to {}", record.topic), &error)),
+                    _ => return Err(self.told(&format!("produce to {}", record.topic), &error)),
                 },
             }
         }
@@ -221,7 +274,7 @@ impl Lane {
                 KafkaError::Transaction(inner) => (inner.is_retriable(), inner.txn_requires_abort()),
                 _ => (false, false),
             };
-            let ours = self.client.error("commit a transaction", &error);
+            let ours = self.told("commit a transaction", &error);
             if ours.kind == ErrorKind::Fenced {
                 return Err(ours);
             }
@@ -250,6 +303,6 @@ impl Lane {
     ) -> Result<()> {
         self.producer
             .send_offsets_to_transaction(offsets, group, Duration::from_secs(10))
-            .map_err(|error| self.client.error("record how far a tier was carried", &error))
+            .map_err(|error| self.told("record how far a tier was carried", &error))
     }
 }

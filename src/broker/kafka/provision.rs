@@ -43,11 +43,21 @@ fn ms(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
-/// What is known of the source before the rest is desired: the others follow it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SourceFacts {
-    pub(super) partitions: Option<i32>,
-    pub(super) max_message_bytes: Option<u64>,
+/// What was seen of a channel's topics, which the wishes follow.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// Of the source.
+    partitions: Option<i32>,
+    /// `max.message.bytes` of the topics that are there: never made smaller.
+    limits: BTreeMap<String, u64>,
+    /// Do keys or groups matter? Then partitions cannot be added.
+    pub(super) ordered: bool,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { partitions: None, limits: BTreeMap::new(), ordered: true }
+    }
 }
 
 fn resource(
@@ -76,12 +86,13 @@ pub(super) fn marks_of(names: &Names) -> String {
 }
 
 /// What a channel wants, in the order in which it is made.
-pub(super) fn desired(channel: &Channel, names: &Names, source: SourceFacts) -> Vec<Resource> {
+pub(super) fn desired(channel: &Channel, names: &Names, known: &Known) -> Vec<Resource> {
     let partitions =
-        number(channel, "partitions").map(|n| n.to_string()).or(source.partitions.map(|n| n.to_string()));
+        number(channel, "partitions").map(|n| n.to_string()).or(known.partitions.map(|n| n.to_string()));
     let replication = number(channel, "replication_factor").map(|n| n.to_string());
-    let above = source.max_message_bytes.unwrap_or(DEFAULT_MAX) + STAMPS;
-    let base = |retention: Duration| {
+    let above = known.limits.get(&names.source).copied().unwrap_or(DEFAULT_MAX) + STAMPS;
+    let base = |topic: &str, retention: Duration| {
+        let above = known.limits.get(topic).copied().unwrap_or(0).max(above);
         let mut settings = BTreeMap::new();
         settings.insert("cleanup.policy".to_owned(), "delete".to_owned());
         settings.insert("retention.ms".to_owned(), ms(retention));
@@ -108,18 +119,24 @@ pub(super) fn desired(channel: &Channel, names: &Names, source: SourceFacts) -> 
     }
     wishes.push(resource(&names.source, Role::Source, channel, own, channel.create_source));
     if let Some(ReturnTo::Named(_)) = channel.return_to.as_ref().map(|at| &at.value) {
-        let mut settings = base(DEAD_LETTERS);
+        let mut settings = base(&names.return_to, DEAD_LETTERS);
         settings.remove("retention.ms");
         wishes.push(resource(&names.return_to, Role::ReturnTo, channel, settings, true));
     }
     for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
-        let mut settings = base(tier.delay.value + TIER_MARGIN);
+        let mut settings = base(name, tier.delay.value + TIER_MARGIN);
         // Due is append time plus delay: a producer's clock must not decide it.
         settings.insert("message.timestamp.type".to_owned(), "LogAppendTime".to_owned());
         wishes.push(resource(name, Role::Tier, channel, settings, true));
     }
     let retention = channel.dead_letter.retention.as_ref().map_or(DEAD_LETTERS, |at| at.value);
-    wishes.push(resource(&names.dead_letter, Role::DeadLetter, channel, base(retention), true));
+    wishes.push(resource(
+        &names.dead_letter,
+        Role::DeadLetter,
+        channel,
+        base(&names.dead_letter, retention),
+        true,
+    ));
     let mut marks = BTreeMap::new();
     marks.insert("cleanup.policy".to_owned(), "compact".to_owned());
     marks.insert(PARTITIONS.to_owned(), "1".to_owned());
@@ -135,22 +152,30 @@ pub(super) fn desired(channel: &Channel, names: &Names, source: SourceFacts) -> 
     wishes
 }
 
-/// What the source is like, for what follows it.
-pub(super) async fn source_facts(client: &Client, source: &str) -> Result<SourceFacts> {
-    let asked = vec![source.to_owned()];
-    let action = format!("read {source}");
-    let described = client.admin(&action, move |handle| handle.describe_topics(&asked, PATIENCE)).await?;
-    let Some((_, Ok(described))) = described.into_iter().next() else { return Ok(SourceFacts::default()) };
-    let topic = source.to_owned();
-    let settings = client.admin(&action, move |handle| handle.describe_configs(&topic, PATIENCE)).await?;
-    let bytes = settings
-        .iter()
-        .find(|entry| entry.name == "max.message.bytes")
-        .and_then(|entry| entry.value.as_deref());
-    Ok(SourceFacts {
-        partitions: Some(described.partitions),
-        max_message_bytes: bytes.and_then(|text| text.parse().ok()),
-    })
+/// What the wishes of a channel follow, as it is now.
+pub(super) async fn known(client: &Client, channel: &Channel, names: &Names) -> Result<Known> {
+    let mut known = Known { ordered: channel.group.value != GroupRule::None, ..Known::default() };
+    let mut topics = vec![names.source.clone(), names.return_to.clone(), names.dead_letter.clone()];
+    topics.extend(names.tiers.iter().cloned());
+    topics.sort();
+    topics.dedup();
+    let described =
+        client.admin("describe the topics", move |handle| handle.describe_topics(&topics, PATIENCE)).await?;
+    for (topic, outcome) in described {
+        // Missing or forbidden: `observe` says which.
+        let Ok(described) = outcome else { continue };
+        if topic == names.source {
+            known.partitions = Some(described.partitions);
+        }
+        let asked = topic.clone();
+        let action = format!("read the settings of {topic}");
+        let settings = client.admin(&action, move |handle| handle.describe_configs(&asked, PATIENCE)).await?;
+        let limit = settings.iter().find(|entry| entry.name == "max.message.bytes");
+        if let Some(limit) = limit.and_then(|entry| entry.value.as_deref()?.parse().ok()) {
+            known.limits.insert(topic, limit);
+        }
+    }
+    Ok(known)
 }
 
 /// The wished topics as they are, with just the properties that each wish has.
@@ -208,9 +233,9 @@ pub(super) async fn undeclared(client: &Client, channel: &Channel, names: &Names
 }
 
 /// What cannot be done, and what would lose records.
-/// `older` of `all` records would be lost by a shorter retention, where that was counted. Growing a topic is always
-/// refused here: whether its keys matter, the adapter cannot know from the resource alone.
-pub(super) fn judge(change: Change, lost: Option<(u64, u64)>) -> Change {
+/// `older` of `all` records would be lost by a shorter retention, where that was counted; `ordered`: keys or groups
+/// matter in this channel.
+pub(super) fn judge(change: Change, lost: Option<(u64, u64)>, ordered: bool) -> Change {
     let Change::Update { resource, fields } = change else { return change };
     let value = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
     let refuse = |resource: Resource, fields, why: String, loses, way_round: Option<&str>| Change::Refused {
@@ -230,7 +255,7 @@ pub(super) fn judge(change: Change, lost: Option<(u64, u64)>) -> Change {
                     Some("declare as many as there are, or another topic name"),
                 );
             }
-            PARTITIONS if resource.role != Role::Marks => {
+            PARTITIONS if ordered || resource.role == Role::Marks => {
                 let why =
                     "more partitions send a key elsewhere: letters of one group would be spread over two"
                         .to_owned();
@@ -256,7 +281,7 @@ pub(super) fn judge(change: Change, lost: Option<(u64, u64)>) -> Change {
                     && let Some((older, all)) = lost
                     && older > 0
                 {
-                    let why = format!("up to {older} of {all} records are older and would be lost");
+                    let why = format!("{older} of {all} records are older and would be lost");
                     return refuse(resource, fields, why, Some(older), None);
                 }
             }
@@ -315,6 +340,10 @@ async fn create(client: &Client, resource: &Resource) -> Result<()> {
         if property.name != PARTITIONS && property.name != REPLICATION {
             topic = topic.set(&property.name, &property.value);
         }
+    }
+    // An existing topic keeps what it has: letters of Connect and Streams carry their origin's time.
+    if resource.role == Role::DeadLetter {
+        topic = topic.set("message.timestamp.type", "LogAppendTime");
     }
     let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
     let action = format!("create {}", resource.name);

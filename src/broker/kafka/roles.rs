@@ -1,6 +1,7 @@
 //! The four roles of an opened broker, each by its own file.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +11,8 @@ use super::client::Client;
 use super::kind::KafkaKind;
 use super::{marks, provision, relocate, serve};
 use crate::broker::{
-    Broker, Browse, Carrier, Count, Depth, Depths, Kind, Mover, Names, OpenContext, Opening, Pages,
-    Provision, Relocate, Result, Serve, Task, Want,
+    Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Mover, Names, OpenContext,
+    Opening, Pages, Provision, Relocate, Result, Serve, Task, Want,
 };
 use crate::letter::{LetterId, Place, RawLetter};
 use crate::plan::{Change, Resource, Role};
@@ -20,13 +21,26 @@ use crate::topology::{BrokerDecl, Channel};
 /// An opened broker.
 struct Kafka {
     client: Client,
+    /// What `observe` saw, which `desired` and `judge` need: both are asked without a channel's topics at hand.
+    known: Mutex<BTreeMap<String, provision::Known>>,
 }
 
 /// Opens it: asks once whether a broker is there.
 pub(super) fn open<'a>(broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
     Box::pin(async move {
-        Ok(Box::new(Kafka { client: Client::open(broker, context).await? }) as Box<dyn Broker>)
+        let client = Client::open(broker, context).await?;
+        Ok(Box::new(Kafka { client, known: Mutex::default() }) as Box<dyn Broker>)
     })
+}
+
+/// A blocking step on a thread for such.
+pub(super) async fn blocking<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let lost = |error: tokio::task::JoinError| {
+        BrokerError::new(ErrorKind::Other, "ask the broker", error.to_string())
+    };
+    tokio::task::spawn_blocking(step).await.map_err(lost)?
 }
 
 fn names(channel: &Channel) -> Names {
@@ -36,15 +50,20 @@ fn names(channel: &Channel) -> Names {
 #[async_trait]
 impl Provision for Kafka {
     fn desired(&self, channels: &[&Channel]) -> Vec<Resource> {
-        let none = provision::SourceFacts::default();
-        channels.iter().flat_map(|channel| provision::desired(channel, &names(channel), none)).collect()
+        channels
+            .iter()
+            .flat_map(|channel| provision::desired(channel, &names(channel), &self.known(channel)))
+            .collect()
     }
 
     async fn observe(&self, channels: &[&Channel]) -> Result<Vec<Resource>> {
         let mut seen = Vec::new();
         for channel in channels {
             let names = names(channel);
-            let wishes = provision::desired(channel, &names, provision::SourceFacts::default());
+            let known = provision::known(&self.client, channel, &names).await?;
+            let wishes = provision::desired(channel, &names, &known);
+            let key = channel.name.value.clone();
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, known);
             seen.extend(provision::observe(&self.client, &wishes).await?);
             seen.extend(provision::undeclared(&self.client, channel, &names).await?);
         }
@@ -52,11 +71,18 @@ impl Provision for Kafka {
     }
 
     async fn judge(&self, change: Change) -> Result<Change> {
-        let lost = match &change {
-            Change::Update { resource, fields } => self.lost(resource, fields).await?,
-            _ => None,
+        let Change::Update { resource, fields } = &change else { return Ok(change) };
+        let lost = self.lost(resource, fields).await?;
+        let ordered = match &resource.channel {
+            Some(channel) => self
+                .known
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(channel)
+                .is_none_or(|known| known.ordered),
+            None => true,
         };
-        Ok(provision::judge(change, lost))
+        Ok(provision::judge(change, lost, ordered))
     }
 
     async fn make(&self, change: &Change) -> Result<()> {
@@ -65,6 +91,11 @@ impl Provision for Kafka {
 }
 
 impl Kafka {
+    fn known(&self, channel: &Channel) -> provision::Known {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&channel.name.value).cloned().unwrap_or_default()
+    }
+
     /// How many records are older than a new retention, and how many there are.
     async fn lost(
         &self,
@@ -77,42 +108,15 @@ impl Kafka {
         };
         let topic = Topic::read(&self.client, &resource.name).await?;
         let extents = topic.extents(&self.client).await?;
-        let since = self.client.clock.now().minus(Duration::from_millis(kept)).millis();
-        let (name, asked) = (resource.name.clone(), extents.clone());
-        let younger = self
-            .client
-            .ask(&format!("read the ages in {}", resource.name), move |consumer| {
-                use rdkafka::consumer::Consumer;
-                let mut list = rdkafka::TopicPartitionList::new();
-                for extent in &asked {
-                    list.add_partition_offset(&name, extent.partition, rdkafka::Offset::Offset(since))?;
-                }
-                consumer.offsets_for_times(list, super::client::PATIENCE)
-            })
-            .await?;
-        let (mut older, mut all) = (0u64, 0u64);
-        for extent in extents {
-            let first = younger
-                .find_partition(&resource.name, extent.partition)
-                .and_then(|one| one.offset().to_raw());
-            let first = first.filter(|offset| *offset >= 0).unwrap_or(extent.end);
-            older += u64::try_from(first.min(extent.end) - extent.low).unwrap_or(0);
-            all += u64::try_from(extent.end - extent.low).unwrap_or(0);
-        }
-        Ok(Some((older, all)))
+        let since = self.client.clock.now().minus(Duration::from_millis(kept));
+        let client = self.client.clone();
+        blocking(move || browse::older(&client, &topic, &extents, since)).await.map(Some)
     }
 
     async fn marks(&self, channel: &Channel, topic_id: String) -> Result<marks::Marks> {
         let client = self.client.clone();
         let topic = provision::marks_of(&names(channel));
-        let read = tokio::task::spawn_blocking(move || marks::read(&client, &topic, &topic_id, None, false));
-        read.await.map_err(|error| {
-            crate::broker::BrokerError::new(
-                crate::broker::ErrorKind::Other,
-                "read the marks",
-                error.to_string(),
-            )
-        })?
+        blocking(move || marks::read(&client, &topic, &topic_id, None, false)).await
     }
 
     async fn depth(&self, name: &str) -> Result<(Depth, i32)> {
@@ -127,7 +131,7 @@ impl Kafka {
         };
         let topic = match Topic::read(&self.client, name).await {
             Ok(topic) => topic,
-            Err(error) if error.kind == crate::broker::ErrorKind::NotFound => return Ok((absent, 0)),
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok((absent, 0)),
             Err(error) => return Err(error),
         };
         let extents = topic.extents(&self.client).await?;
@@ -140,34 +144,38 @@ impl Kafka {
 #[async_trait]
 impl Browse for Kafka {
     async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>> {
-        let name = names(channel).dead_letter;
-        let topic = Topic::read(&self.client, &name).await?;
-        let marks = Arc::new(self.marks(channel, topic.id).await?);
-        let moved = Arc::new(move |place: Place| marks.has(place).then(|| "an earlier run".to_owned()));
-        Ok(Box::new(Look::open(&self.client, &name, want, moved).await?))
+        let topic = Topic::read(&self.client, &names(channel).dead_letter).await?;
+        let marks = self.marks(channel, topic.id.clone()).await?;
+        Ok(Box::new(Look::open(&self.client, topic, want, marks).await?))
     }
 
     async fn find(&self, channel: &Channel, prefix: &LetterId) -> Result<Option<Vec<RawLetter>>> {
-        let Some((partition, Some(offset))) = browse::parse_id(prefix.as_str()) else { return Ok(None) };
-        let name = names(channel).dead_letter;
-        let topic = Topic::read(&self.client, &name).await?;
-        let extents = topic.extents(&self.client).await?;
-        let Some(extent) = extents.iter().find(|extent| extent.partition == partition).copied() else {
-            return Ok(Some(Vec::new()));
+        let (partition, offset) = match browse::parse_id(prefix.as_str()) {
+            Some((partition, Some(offset))) => (partition, offset),
+            Some((_, None)) => return Ok(None),
+            // The beginning of an id, or the id of no letter of Kafka's.
+            None if prefix.as_str().trim_start_matches('p').bytes().all(|b| b.is_ascii_digit()) => {
+                return Ok(None);
+            }
+            None => return Ok(Some(Vec::new())),
         };
-        if offset < extent.low || offset >= extent.end {
-            return Ok(Some(Vec::new()));
+        let topic = Topic::read(&self.client, &names(channel).dead_letter).await?;
+        let extents = topic.extents(&self.client).await?;
+        let within = |extent: &&browse::Extent| {
+            extent.partition == partition && offset >= extent.low && offset < extent.end
+        };
+        if extents.iter().find(within).is_none() {
+            // Not there itself; it may be the beginning of others' ids.
+            return Ok(None);
         }
+        let marks = self.marks(channel, topic.id.clone()).await?;
         let client = self.client.clone();
-        let found = tokio::task::spawn_blocking(move || browse::one(&client, &topic, partition, offset));
-        let found = found.await.map_err(|error| {
-            crate::broker::BrokerError::new(
-                crate::broker::ErrorKind::Other,
-                "read a letter",
-                error.to_string(),
-            )
-        })??;
-        Ok(Some(found.into_iter().collect()))
+        let found = blocking(move || browse::one(&client, &topic, partition, offset)).await?;
+        Ok(found.map(|mut letter| {
+            let moved = marks.has(Place { partition, offset });
+            letter.facts.moved_by = moved.then(|| browse::MOVED.to_owned());
+            vec![letter]
+        }))
     }
 
     async fn depths(&self, channel: &Channel) -> Result<Depths> {
@@ -186,7 +194,8 @@ impl Browse for Kafka {
         let mut notes = Vec::new();
         if dead_letter.exists {
             let topic = Topic::read(&self.client, &names.dead_letter).await?;
-            let moved = self.marks(channel, topic.id).await?.len();
+            let extents = topic.extents(&self.client).await?;
+            let moved = self.marks(channel, topic.id).await?.within(&extents);
             if moved > 0 {
                 let left = dead_letter.count.number().saturating_sub(moved);
                 dead_letter.count = Count::AtMost(left);
@@ -206,7 +215,7 @@ impl Relocate for Kafka {
         let names = names(channel);
         let marks = provision::marks_of(&names);
         // A channel that was provisioned by other means has no marks topic yet.
-        let wishes = provision::desired(channel, &names, provision::SourceFacts::default());
+        let wishes = provision::desired(channel, &names, &provision::Known::default());
         if let Some(wish) = wishes.into_iter().find(|wish| wish.role == Role::Marks)
             && provision::observe(&self.client, std::slice::from_ref(&wish)).await?.is_empty()
         {

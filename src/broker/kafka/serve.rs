@@ -275,8 +275,7 @@ impl Inner {
         let group = self.consumer.group_metadata().ok_or_else(|| {
             BrokerError::new(ErrorKind::Unreachable, "carry due messages", "the group has not met yet")
         })?;
-        self.lane.begin()?;
-        for (report, record) in self.lane.produce(batch)?.into_iter().zip(batch) {
+        for (report, record) in self.lane.write(batch)?.into_iter().zip(batch) {
             if let Err(code) = report {
                 self.lane.abort();
                 let error = KafkaError::MessageProduction(code);

@@ -2,6 +2,8 @@
 //! one line per suite; see `sqlite.rs`.
 
 pub mod browse;
+#[cfg(feature = "kafka")]
+mod kafka;
 pub mod provision;
 pub mod relocate;
 mod sqlite;

@@ -1,0 +1,412 @@
+//! Moving letters on Kafka: copies and marks in one transaction (protocol §4, path T). Nothing of a batch is in
+//! doubt: after an unknown commit only the marks tell, and they are read behind a fence.
+
+mod claim;
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::browse::{self, Extent, Reading, Step, Topic};
+use super::client::{Client, PATIENCE};
+use super::marks::{self, Lock, Marks};
+use super::producer::{Lane, Record, Report};
+use crate::broker::{
+    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Result,
+    Settled, Task, Want,
+};
+use crate::letter::{Place, Position};
+use crate::stamp;
+
+/// Marks of letters that are gone are taken back at a run's end, at most this many.
+const TOMBSTONES: usize = 5_000;
+
+/// Facts of the topic that copies go to.
+#[derive(Debug, Clone)]
+struct Target {
+    name: String,
+    partitions: i32,
+    max_bytes: u64,
+    compacted: bool,
+}
+
+/// What blocks and therefore goes from thread to thread.
+struct Inner {
+    client: Client,
+    source: Topic,
+    target: Target,
+    marks_topic: String,
+    task: Task,
+    lane: Lane,
+    marks: Marks,
+    lock: Lock,
+    /// One reader a partition, where its next record comes from.
+    readers: BTreeMap<i32, (Reading, i64)>,
+    ends: BTreeMap<i32, Extent>,
+    /// Claimed and neither moved nor released.
+    held: BTreeMap<Place, Held>,
+    claims: u64,
+    /// When the topic was last seen to be the same.
+    looked: Instant,
+    /// The last transaction did not end as it should: fence and read the marks before the next.
+    broken: bool,
+    /// From where letters of this run that died again are looked for.
+    seen: Vec<Extent>,
+    refailed: u64,
+}
+
+/// A letter in our hands.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    claim: u64,
+    seq: u64,
+}
+
+fn receipt(topic_id: &str, place: Place, claim: u64) -> Receipt {
+    Receipt(format!("{claim}/{}", browse::position(topic_id, place).as_str()))
+}
+
+fn place_of_receipt(receipt: &Receipt, topic_id: &str) -> Option<(u64, Place)> {
+    let (claim, position) = receipt.0.split_once('/')?;
+    let position = Position::new(position);
+    let (id, place) = browse::place_of(&position)?;
+    (id == topic_id).then_some((claim.parse().ok()?, place))
+}
+
+/// The session of one run.
+pub(super) struct Session {
+    inner: Option<Box<Inner>>,
+}
+
+impl Session {
+    pub(super) async fn begin(
+        client: &Client,
+        dead_letters: &str,
+        marks_topic: &str,
+        task: &Task,
+    ) -> Result<Self> {
+        let source = Topic::read(client, dead_letters).await?;
+        let action = format!("move letters of {dead_letters}");
+        if task.snapshot.split('/').next() != Some(source.id.as_str()) {
+            return Err(BrokerError::new(
+                ErrorKind::NotFound,
+                action,
+                "the topic was deleted and made anew since the letters were selected: these are other letters",
+            )
+            .hint("select again"));
+        }
+        let target = target(client, &task.target).await?;
+        let extents = source.extents(client).await?;
+        let (client, marks_topic, task) = (client.clone(), marks_topic.to_owned(), task.clone());
+        let opened =
+            tokio::task::spawn_blocking(move || open(client, source, target, marks_topic, task, extents));
+        let inner =
+            opened.await.map_err(|error| BrokerError::new(ErrorKind::Other, action, error.to_string()))??;
+        Ok(Self { inner: Some(Box::new(inner)) })
+    }
+
+    /// Runs a blocking step on a thread for such.
+    async fn step<T: Send + 'static>(
+        &mut self,
+        step: impl FnOnce(&mut Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let lost = || BrokerError::new(ErrorKind::Other, "move letters", "an earlier step did not end");
+        let mut inner = self.inner.take().ok_or_else(lost)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let result = step(&mut inner);
+            (inner, result)
+        });
+        let (inner, result) = done
+            .await
+            .map_err(|error| BrokerError::new(ErrorKind::Other, "move letters", error.to_string()))?;
+        self.inner = Some(inner);
+        result
+    }
+}
+
+async fn target(client: &Client, name: &str) -> Result<Target> {
+    let topic = Topic::read(client, name).await?;
+    let asked = name.to_owned();
+    let settings = client
+        .admin(&format!("read the settings of {name}"), move |handle| {
+            handle.describe_configs(&asked, PATIENCE)
+        })
+        .await?;
+    let value =
+        |key: &str| settings.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.clone());
+    Ok(Target {
+        name: name.to_owned(),
+        partitions: topic.partitions,
+        max_bytes: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
+        compacted: value("cleanup.policy").is_some_and(|text| text.contains("compact")),
+    })
+}
+
+/// The transactional id of a lane: of the dead-letter topic, not of the process (t06).
+fn lane_id(topic_id: &str, lane: u32) -> String {
+    format!("redrive.{topic_id}.{lane}")
+}
+
+/// Lock, fence, then read the marks to the high watermark (protocol §4.1). Blocks.
+fn open(
+    client: Client,
+    source: Topic,
+    target: Target,
+    marks_topic: String,
+    task: Task,
+    extents: Vec<Extent>,
+) -> Result<Inner> {
+    let action = format!("lock {}", source.name);
+    let before = marks::read(&client, &marks_topic, &source.id, None, false)?;
+    let now = client.clock.now();
+    if let Some(lock) = &before.lock
+        && lock.alive(now)
+        && lock.owner != task.owner
+        && !task.take_over
+    {
+        let seen = crate::clock::rough(now.since(lock.at));
+        let message =
+            format!("{} is held by run {} of {}, last seen {seen} ago", source.name, lock.run, lock.who);
+        return Err(BrokerError::new(ErrorKind::Locked, action, message));
+    }
+    let lanes = before.lock.as_ref().map_or(1, |lock| lock.lanes.max(1));
+    let max_bytes = target.max_bytes;
+    let lane = Lane::open(&client, &lane_id(&source.id, 0), max_bytes)?;
+    // t12: a lane that a predecessor had and that nobody inits would go on committing.
+    for other in 1..lanes {
+        drop(Lane::open(&client, &lane_id(&source.id, other), max_bytes)?);
+    }
+    let lock = Lock::new(&task.run, &task.owner, &task.who, lanes, now, task.claim_for);
+    write_all(&client, &lane, &[marks::lock(&marks_topic, &source.id, &lock)])?;
+    let marks = marks::read(&client, &marks_topic, &source.id, Some(&task.run), true)?;
+    let ends = extents.iter().map(|extent| (extent.partition, *extent)).collect();
+    let seen = extents.iter().map(|extent| Extent { low: extent.end, ..*extent }).collect();
+    Ok(Inner {
+        client,
+        source,
+        target,
+        marks_topic,
+        task,
+        lane,
+        marks,
+        lock,
+        readers: BTreeMap::new(),
+        ends,
+        held: BTreeMap::new(),
+        claims: 0,
+        looked: Instant::now(),
+        broken: false,
+        seen,
+        refailed: 0,
+    })
+}
+
+/// A transaction of records that must not be refused.
+fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
+    for (report, record) in lane.write(records)?.into_iter().zip(records) {
+        if let Err(code) = report {
+            lane.abort();
+            let error = rdkafka::error::KafkaError::MessageProduction(code);
+            return Err(client.error(&format!("write to {}", record.topic), &error));
+        }
+    }
+    lane.commit()
+}
+
+impl Inner {
+    /// Writes in a transaction that stays open; what fails is aborted, and the next one is fenced first.
+    fn write(&mut self, records: &[Record]) -> Result<Vec<Report>> {
+        let written = self.lane.write(records);
+        self.broken |= written.is_err();
+        written.map_err(|error| self.fenced(error))
+    }
+
+    fn write_all(&mut self, records: &[Record]) -> Result<()> {
+        let written = write_all(&self.client, &self.lane, records);
+        self.broken |= written.is_err();
+        written.map_err(|error| self.fenced(error))
+    }
+
+    /// Fenced: by a successor, or because the transaction grew too old, which the marks tell apart (protocol §4.4).
+    fn fenced(&self, error: BrokerError) -> BrokerError {
+        match error.kind {
+            ErrorKind::Fenced if self.lane.too_old() => BrokerError {
+                kind: ErrorKind::Unknown,
+                message: "the broker ended a transaction that took too long".to_owned(),
+                ..error
+            },
+            _ => taken_over(error),
+        }
+    }
+
+    /// After a transaction that did not end as it should.
+    fn mend(&mut self) -> Result<()> {
+        if self.broken { self.fence() } else { Ok(()) }
+    }
+
+    /// A new producer under the same id, behind which nothing sent before can be committed, and the marks as they
+    /// then are (protocol §4.1). Not if somebody took over: that would fence the successor.
+    fn fence(&mut self) -> Result<()> {
+        self.broken = true;
+        let lock = marks::read(&self.client, &self.marks_topic, &self.source.id, None, false)?.lock;
+        self.mine(lock)?;
+        self.lane = self.lane.renewed()?;
+        let (topic, run) = (&self.marks_topic, &self.task.run);
+        let mut marks = marks::read(&self.client, topic, &self.source.id, Some(run), true)?;
+        self.mine(marks.lock.take())?;
+        self.marks = marks;
+        self.broken = false;
+        Ok(())
+    }
+
+    fn mine(&self, lock: Option<Lock>) -> Result<()> {
+        match lock {
+            Some(lock) if lock.owner != self.task.owner => Err(taken_over(BrokerError::new(
+                ErrorKind::Fenced,
+                format!("move letters of {}", self.source.name),
+                String::new(),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn heartbeat(&mut self, free: bool) -> Result<()> {
+        self.mend()?;
+        self.lock.at = self.client.clock.now();
+        self.lock.free = free;
+        let mut records = vec![marks::lock(&self.marks_topic, &self.source.id, &self.lock)];
+        if free {
+            records.extend(self.outlived());
+        }
+        self.write_all(&records)
+    }
+
+    /// Marks whose letters retention took since the run began: nobody asks for them any more.
+    fn outlived(&self) -> Vec<Record> {
+        let lows: Vec<Extent> = self.ends.values().copied().collect();
+        let gone = self.marks.outlived(&lows, TOMBSTONES);
+        gone.into_iter()
+            .flat_map(|place| marks::tombstones(&self.marks_topic, &self.source.id, place))
+            .collect()
+    }
+
+    /// Counts letters of this run that came to the dead-letter topic since it began.
+    fn count_refailed(&mut self, ends: &[Extent]) -> Result<u64> {
+        let news: Vec<Extent> = self
+            .seen
+            .iter()
+            .filter_map(|seen| {
+                let now = ends.iter().find(|now| now.partition == seen.partition)?;
+                Some(Extent { end: now.end, ..*seen })
+            })
+            .collect();
+        let mut reading = Reading::begin(&self.client, &self.source.name, &news, "read_committed")?;
+        let mine = format!("{}/", self.task.run);
+        let silent = Instant::now();
+        while !reading.at_end() && silent.elapsed() < Duration::from_secs(10) {
+            if let Step::Record(record) = reading.step(Duration::from_millis(50))? {
+                let letter = browse::letter(&self.source, &record, Want::default());
+                if letter.message.headers.last_text(stamp::RUN).is_some_and(|text| text.starts_with(&mine)) {
+                    self.refailed += 1;
+                }
+            }
+        }
+        self.seen = news.into_iter().map(|extent| Extent { low: extent.end, ..extent }).collect();
+        Ok(self.refailed)
+    }
+}
+
+fn taken_over(error: BrokerError) -> BrokerError {
+    if error.kind != ErrorKind::Fenced {
+        return error;
+    }
+    BrokerError { message: "another run took over this dead-letter queue".to_owned(), ..error }
+}
+
+#[async_trait]
+impl Mover for Session {
+    async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
+        let next: Vec<_> = ask.next.iter().map(|wanted| (wanted.seq, wanted.position.clone())).collect();
+        let limit = ask.limit;
+        self.step(move |inner| inner.claim(&next, limit)).await
+    }
+
+    async fn transfer(&mut self, batch: &[Outgoing]) -> Result<Vec<Fate>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch: Arc<[Outgoing]> = batch.into();
+        self.step(move |inner| inner.transfer(&batch)).await
+    }
+
+    async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        let batch: Arc<[Outgoing]> = batch.into();
+        let count = batch.len();
+        let sent = self.step(move |inner| inner.publish(&batch)).await;
+        match sent {
+            Ok(answers) => answers,
+            Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
+        let receipts: Vec<Receipt> = batch.to_vec();
+        let count = receipts.len();
+        match self.step(move |inner| inner.settle(&receipts)).await {
+            Ok(settled) => settled,
+            Err(error) => (0..count).map(|_| Settled::Failed(error.clone())).collect(),
+        }
+    }
+
+    async fn release(&mut self, batch: &[Receipt]) -> Result<()> {
+        // Reading took nothing out; only the receipts end.
+        if let Some(inner) = &mut self.inner {
+            for receipt in batch {
+                if let Some((claim, place)) = place_of_receipt(receipt, &inner.source.id)
+                    && inner.held.get(&place).is_some_and(|held| held.claim == claim)
+                {
+                    inner.held.remove(&place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
+        let asked: Vec<Option<Place>> =
+            intents.iter().map(|intent| browse::place_of(&intent.position).map(|(_, place)| place)).collect();
+        self.step(move |inner| {
+            // Behind the fence of init_transactions nothing sent before can arrive any more.
+            inner.mend()?;
+            let proof = |place: Option<Place>| match place {
+                Some(place) if inner.marks.by_run(place) => Proof::Arrived(Published::default()),
+                Some(_) => Proof::Absent,
+                None => Proof::Unknown,
+            };
+            Ok(asked.into_iter().map(proof).collect())
+        })
+        .await
+    }
+
+    async fn renew(&mut self, _held: &[Receipt]) -> Result<()> {
+        self.step(|inner| inner.heartbeat(false)).await
+    }
+
+    async fn refailed(&mut self) -> Result<Option<u64>> {
+        let Some(inner) = &self.inner else { return Ok(None) };
+        let (client, source) = (inner.client.clone(), inner.source.clone());
+        let ends = source.extents(&client).await?;
+        self.step(move |inner| inner.count_refailed(&ends)).await.map(Some)
+    }
+
+    async fn end(mut self: Box<Self>) -> Result<()> {
+        match self.step(|inner| inner.heartbeat(true)).await {
+            // Somebody else has the lock: there is nothing to give back.
+            Err(error) if error.kind == ErrorKind::Fenced => Ok(()),
+            other => other,
+        }
+    }
+}

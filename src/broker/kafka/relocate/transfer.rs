@@ -1,0 +1,271 @@
+//! One transaction: copies and their marks. A record that the target refuses is left out with what stands behind
+//! it; nothing of a batch is ever half done.
+
+use std::collections::HashSet;
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use super::{Inner, Target, place_of_receipt};
+use crate::broker::kafka::browse;
+use crate::broker::kafka::marks;
+use crate::broker::kafka::producer::{Record, Report};
+use crate::broker::{BrokerError, ErrorKind, Fate, Outgoing, Published, Receipt, Result, Settled};
+use crate::letter::{Message, Place, Value};
+
+/// Bytes that a record takes beside key, value and headers (kafka-real §6: 82 with a 10 B key), with room.
+const OVERHEAD: u64 = 200;
+
+/// A batch on its way.
+struct Batch<'a> {
+    letters: &'a [Outgoing],
+    records: Vec<Option<(Record, Place)>>,
+    fates: Vec<Option<Fate>>,
+    stopped: HashSet<&'a str>,
+}
+
+impl<'a> Batch<'a> {
+    /// This letter does not go: whatever stands behind it in its group does not either (t08, m23).
+    fn drop_out(&mut self, index: usize, fate: Fate) {
+        self.fates[index] = Some(fate);
+        self.records[index] = None;
+        let Some(group) = self.letters[index].group.as_deref() else { return };
+        self.stopped.insert(group);
+        for behind in index + 1..self.letters.len() {
+            if self.fates[behind].is_none() && self.letters[behind].group.as_deref() == Some(group) {
+                self.fates[behind] = Some(Fate::Withdrawn);
+                self.records[behind] = None;
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// One transaction; in halves if a record is refused, until the one is known.
+    pub(super) fn transfer(&mut self, letters: &[Outgoing]) -> Result<Vec<Fate>> {
+        self.mend()?;
+        let mut batch = Batch {
+            letters,
+            records: letters.iter().map(|_| None).collect(),
+            fates: letters.iter().map(|_| None).collect(),
+            stopped: HashSet::new(),
+        };
+        for (index, letter) in letters.iter().enumerate() {
+            if batch.fates[index].is_some() {
+                continue;
+            }
+            match self.held_place(&letter.receipt) {
+                Some(place) if !self.marks.has(place) => match record(&self.target, letter, place) {
+                    Ok(record) => batch.records[index] = Some((record, place)),
+                    Err(error) => batch.drop_out(index, Fate::Refused(error)),
+                },
+                _ => batch.drop_out(index, Fate::Lost),
+            }
+        }
+        let all: Vec<usize> = (0..letters.len()).collect();
+        if let Err(error) = self.commit(&mut batch, &all) {
+            // What was committed before stays so: only the marks can say what that was.
+            let some = batch.fates.iter().any(|fate| matches!(fate, Some(Fate::Moved(_))));
+            self.broken = true;
+            let kind = if some && error.kind != ErrorKind::Fenced { ErrorKind::Unknown } else { error.kind };
+            return Err(BrokerError { kind, ..error });
+        }
+        Ok(batch.fates.into_iter().map(|fate| fate.unwrap_or(Fate::Withdrawn)).collect())
+    }
+
+    fn commit(&mut self, batch: &mut Batch<'_>, indexes: &[usize]) -> Result<()> {
+        let open: Vec<usize> =
+            indexes.iter().copied().filter(|index| batch.records[*index].is_some()).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let now = self.client.clock.now();
+        let mut records = Vec::with_capacity(open.len() * 2);
+        for index in &open {
+            records.extend(batch.records[*index].as_ref().map(|(record, _)| record.clone()));
+        }
+        for index in &open {
+            if let Some((_, place)) = &batch.records[*index] {
+                let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+                records.push(marks::mark(topic, id, *place, run, batch.letters[*index].seq, now));
+            }
+        }
+        let reports = self.write(&records)?;
+        let (copies, notes) = reports.split_at(open.len());
+        let refusal = notes.iter().chain(copies).find_map(|report| report.as_ref().err().copied());
+        let Some(code) = refusal else {
+            self.lane.commit().map_err(|error| self.fenced(error))?;
+            for (index, report) in open.iter().zip(copies) {
+                if let Some((_, place)) = batch.records[*index].take() {
+                    self.marks.add(place);
+                    self.held.remove(&place);
+                }
+                batch.fates[*index] = Some(Fate::Moved(Published { at: at(report) }));
+            }
+            return Ok(());
+        };
+        self.lane.abort();
+        let noted = notes.iter().all(|report| report.is_ok());
+        let topic = if noted { &self.target.name } else { &self.marks_topic };
+        let error = self.client.error(&format!("send to {topic}"), &KafkaError::MessageProduction(code));
+        // A broker refuses a whole batch for one of its records: a refusal is believed only of a record that went
+        // alone. Anything else is about the connection or the rights, and the transaction is aborted.
+        let permanent = noted && copies.iter().any(|report| report.as_ref().is_err_and(refused));
+        if !permanent {
+            let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
+            return Err(BrokerError { kind, ..error });
+        }
+        // The next transaction on this producer would fail for its sequence numbers (kafka-real §5).
+        self.fence()?;
+        match open.as_slice() {
+            [one] => {
+                batch.drop_out(*one, Fate::Refused(error));
+                Ok(())
+            }
+            more => {
+                let (first, second) = more.split_at(more.len() / 2);
+                self.commit(batch, first)?;
+                self.commit(batch, second)
+            }
+        }
+    }
+
+    /// Copies without marks, each in a transaction of its own with a note that it was made: what proves it.
+    pub(super) fn publish(&mut self, batch: &[Outgoing]) -> Result<Vec<Result<Published>>> {
+        self.mend()?;
+        let mut answers = Vec::with_capacity(batch.len());
+        for letter in batch {
+            answers.push(self.publish_one(letter));
+        }
+        Ok(answers)
+    }
+
+    fn publish_one(&mut self, letter: &Outgoing) -> Result<Published> {
+        let place = browse::place_of(&letter.position).map(|(_, place)| place);
+        let Some(place) = place else {
+            return Err(BrokerError::new(ErrorKind::Other, "send a copy", "the letter has no place"));
+        };
+        self.mend()?;
+        let copy = record(&self.target, letter, place)?;
+        let now = self.client.clock.now();
+        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+        let note = marks::sent(topic, id, place, run, letter.seq, now);
+        let reports = self.write(&[copy, note])?;
+        if let Some(code) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
+            self.lane.abort();
+            self.broken = true;
+            let action = format!("send to {}", self.target.name);
+            let error = self.client.error(&action, &KafkaError::MessageProduction(code));
+            // Aborted: the copy is surely not there.
+            let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
+            return Err(BrokerError { kind, ..error });
+        }
+        if let Err(error) = self.lane.commit() {
+            self.broken = true;
+            return Err(self.fenced(error));
+        }
+        Ok(Published { at: reports.first().and_then(at) })
+    }
+
+    /// Marks letters as moved.
+    pub(super) fn settle(&mut self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
+        self.mend()?;
+        let places: Vec<Option<Place>> = receipts.iter().map(|receipt| self.held_place(receipt)).collect();
+        let now = self.client.clock.now();
+        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+        let mark = |place: &Place| {
+            let seq = self.held.get(place).map_or(0, |held| held.seq);
+            marks::mark(topic, id, *place, run, seq, now)
+        };
+        let records: Vec<Record> = places.iter().flatten().map(mark).collect();
+        if !records.is_empty() {
+            self.write_all(&records)?;
+        }
+        for place in places.iter().flatten() {
+            self.marks.add(*place);
+            self.held.remove(place);
+        }
+        Ok(places
+            .iter()
+            .map(|place| if place.is_some() { Settled::Settled } else { Settled::Stale })
+            .collect())
+    }
+
+    /// Where a claimed letter lies, if this claim of it still holds.
+    fn held_place(&self, receipt: &Receipt) -> Option<Place> {
+        let (claim, place) = place_of_receipt(receipt, &self.source.id)?;
+        self.held.get(&place).filter(|held| held.claim == claim).map(|_| place)
+    }
+}
+
+/// A refusal of the record itself.
+fn refused(code: &RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as C;
+    matches!(
+        code,
+        C::MessageSizeTooLarge
+            | C::InvalidMessage
+            | C::InvalidMessageSize
+            | C::InvalidTimestamp
+            | C::InvalidRecord
+            | C::PolicyViolation
+    )
+}
+
+/// The record that a copy becomes, or why the target would refuse it, which would fail its whole batch.
+fn record(target: &Target, outgoing: &Outgoing, place: Place) -> std::result::Result<Record, BrokerError> {
+    let message = &outgoing.message;
+    let refuse = |code: &str, why: String| {
+        Err(BrokerError::new(ErrorKind::Rejected, format!("send to {}", target.name), why).code(code))
+    };
+    let size = size(message);
+    if size + OVERHEAD > target.max_bytes {
+        let why = format!("the record takes about {} B, the topic {}", size + OVERHEAD, target.max_bytes);
+        return refuse("MESSAGE_TOO_LARGE", why);
+    }
+    if target.compacted && message.key.is_none() {
+        return refuse("INVALID_RECORD", "it has no key, and the topic is compacted".to_owned());
+    }
+    let strange = message
+        .headers
+        .iter()
+        .find(|header| !matches!(header.value, Value::Null | Value::Bytes(_) | Value::Text(_)));
+    if let Some(header) = strange {
+        return refuse(
+            "INVALID_RECORD",
+            format!("header {} is a {}, Kafka has bytes only", header.name, header.value.type_name()),
+        );
+    }
+    if let Some(header) = message.headers.iter().find(|header| header.name.contains('\u{FFFD}')) {
+        return refuse(
+            "INVALID_RECORD",
+            format!("the name of header {} is no UTF-8 and would change", header.name),
+        );
+    }
+    // By key as Java does it; without a key the partition it lay in, which keeps the order among such.
+    let partition = match message.key {
+        Some(_) => None,
+        None => (place.partition < target.partitions).then_some(place.partition),
+    };
+    Ok(Record {
+        topic: target.name.clone(),
+        partition,
+        key: message.key.as_ref().map(|key| key.to_vec()),
+        value: message.body.as_ref().map(|body| body.to_vec()),
+        headers: message.headers.clone(),
+        // K16: never the old time, which retention would act on; it stands in a header.
+        timestamp: None,
+    })
+}
+
+/// Bytes of a record's own parts.
+fn size(message: &Message) -> u64 {
+    let key = message.key.as_ref().map_or(0, bytes::Bytes::len) as u64;
+    let body = message.body.as_ref().map_or(0, bytes::Bytes::len) as u64;
+    let headers: u64 =
+        message.headers.iter().map(|header| header.name.len() as u64 + header.value.size() + 4).sum();
+    key + body + headers
+}
+
+fn at(report: &Report) -> Option<String> {
+    report.as_ref().ok().map(|(partition, offset)| format!("p{partition}o{offset}"))
+}

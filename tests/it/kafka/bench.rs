@@ -1,0 +1,263 @@
+//! Topics of a test's own on the real broker, and an application at them that knows only the client library.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+use redrive::broker::kafka::KafkaKind;
+use redrive::broker::{Broker, Kind, OpenContext};
+use redrive::clock::{Clock, SystemClock, Time, VirtualClock};
+use redrive::letter::{Message, Value};
+use redrive::topology::{At, BrokerDecl, Channel, DeadLetterDecl, GroupRule, ReturnTo, Setting, Tier};
+
+/// Where the broker is, or `None` with one visible line.
+pub fn url() -> Option<String> {
+    match std::env::var("REDRIVE_TEST_KAFKA_URL") {
+        Ok(url) => Some(url),
+        Err(_) if std::env::var("REDRIVE_TEST_REQUIRE").is_ok_and(|value| value == "1") => {
+            panic!("REDRIVE_TEST_KAFKA_URL is not set: scripts/brokers/kafka start FOLDER")
+        }
+        Err(_) => {
+            println!("no Kafka: REDRIVE_TEST_KAFKA_URL is not set");
+            None
+        }
+    }
+}
+
+/// A broker, the clock, and a channel that nobody else uses.
+pub struct Bench {
+    pub url: String,
+    pub clock: Arc<VirtualClock>,
+    pub channel: Channel,
+}
+
+/// A name that no other test uses.
+pub fn unique(base: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{base}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::SeqCst))
+        + &format!("-{:x}", SystemClock.now().millis() & 0xff_ffff)
+}
+
+impl Bench {
+    pub fn new() -> Option<Self> {
+        let clock = Arc::new(VirtualClock::new(SystemClock.now()));
+        Some(Self { url: url()?, clock, channel: channel(&unique("orders")) })
+    }
+
+    pub fn decl(&self) -> BrokerDecl {
+        BrokerDecl {
+            name: At::nowhere("kafka".to_owned()),
+            url: At::nowhere(self.url.clone()),
+            ..BrokerDecl::default()
+        }
+    }
+
+    pub async fn open(&self, writes: bool) -> Box<dyn Broker> {
+        let context = OpenContext { clock: self.clock.clone(), base: std::env::temp_dir(), writes };
+        KafkaKind.open(&self.decl(), &context).await.unwrap()
+    }
+
+    pub fn app(&self) -> App {
+        App::at(&self.url)
+    }
+}
+
+/// Tiers of 5 s and 1 m, a dead-letter topic that keeps 14 d, a topic to return to; three partitions.
+pub fn channel(name: &str) -> Channel {
+    let tier = |delay: u64, name: &str| Tier {
+        name: At::nowhere(name.to_owned()),
+        name_written: false,
+        delay: At::nowhere(Duration::from_secs(delay)),
+    };
+    Channel {
+        name: At::nowhere(name.to_owned()),
+        source: At::nowhere(name.to_owned()),
+        create_source: true,
+        return_to: Some(At::nowhere(ReturnTo::Named(format!("{name}.billing")))),
+        group: At::nowhere(GroupRule::Key),
+        tiers: vec![tier(5, "retry-5s"), tier(60, "retry-1m")],
+        dead_letter: DeadLetterDecl {
+            retention: Some(At::nowhere(Duration::from_secs(14 * 86_400))),
+            ..DeadLetterDecl::default()
+        },
+        blocks: vec![(
+            "kafka".to_owned(),
+            vec![
+                (At::nowhere("partitions".to_owned()), At::nowhere(Setting::Number(3))),
+                (At::nowhere("replication_factor".to_owned()), At::nowhere(Setting::Number(1))),
+            ],
+        )],
+        ..Channel::default()
+    }
+}
+
+/// A message with a key, a header and a body.
+pub fn message(key: &str, body: &str) -> Message {
+    let id = Value::from_bytes(format!("ev-{body}").into_bytes());
+    Message {
+        key: (!key.is_empty()).then(|| key.to_owned().into()),
+        body: Some(body.to_owned().into()),
+        headers: [("event-id".to_owned(), id)].into_iter().collect(),
+        ..Message::default()
+    }
+}
+
+/// A record as a consumer read it.
+#[derive(Debug, Clone)]
+pub struct Read {
+    pub partition: i32,
+    pub offset: i64,
+    pub timestamp: Option<Time>,
+    pub message: Message,
+}
+
+/// An application: produces and reads, by the client library alone.
+#[derive(Clone)]
+pub struct App {
+    servers: String,
+}
+
+impl App {
+    pub fn at(url: &str) -> Self {
+        Self { servers: url.trim_start_matches("kafka://").to_owned() }
+    }
+
+    pub fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.servers).set("allow.auto.create.topics", "false");
+        config
+    }
+
+    /// Writes in this order, by key as Java does it, and waits for every answer.
+    pub fn produce(&self, topic: &str, messages: &[Message], age: Duration) {
+        let producer: BaseProducer = self
+            .config()
+            .set("partitioner", "murmur2_random")
+            .set("acks", "all")
+            .set("message.max.bytes", "20000000")
+            .set("queue.buffering.max.messages", "1000000")
+            .set("linger.ms", "5")
+            .create()
+            .unwrap();
+        let at = SystemClock.now().minus(age).millis();
+        for message in messages {
+            let headers = message.headers.iter().fold(OwnedHeaders::new(), |list, header| {
+                let value = header.value.bytes().map(|bytes| bytes.as_ref());
+                list.insert(Header { key: &header.name, value })
+            });
+            let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).headers(headers).timestamp(at);
+            record.key = message.key.as_deref();
+            record.payload = message.body.as_deref();
+            let mut record = Some(record);
+            while let Some(next) = record.take() {
+                if let Err((error, back)) = producer.send(next) {
+                    assert!(error.rdkafka_error_code() == Some(rdkafka::types::RDKafkaErrorCode::QueueFull), "{error}");
+                    producer.poll(Duration::from_millis(10));
+                    record = Some(back);
+                }
+            }
+            producer.poll(Duration::ZERO);
+        }
+        producer.flush(Duration::from_secs(60)).unwrap();
+    }
+
+    /// Every committed record of a topic, partition by partition, in order.
+    pub fn read(&self, topic: &str) -> Vec<Read> {
+        self.read_as(topic, "read_committed")
+    }
+
+    pub fn read_as(&self, topic: &str, isolation: &str) -> Vec<Read> {
+        let consumer: BaseConsumer = self
+            .config()
+            .set("group.id", "test")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("isolation.level", isolation)
+            .set("fetch.wait.max.ms", "10")
+            .create()
+            .unwrap();
+        let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).unwrap();
+        let partitions = metadata.topics()[0].partitions().len();
+        assert!(partitions > 0, "no topic {topic}");
+        let mut list = TopicPartitionList::new();
+        for partition in 0..partitions {
+            list.add_partition_offset(topic, partition as i32, Offset::Beginning).unwrap();
+        }
+        consumer.assign(&list).unwrap();
+        let (mut open, mut all) = (partitions, Vec::new());
+        let until = Instant::now() + Duration::from_secs(60);
+        while open > 0 {
+            assert!(Instant::now() < until, "{topic} does not come to its end");
+            match consumer.poll(Duration::from_millis(100)) {
+                None => {}
+                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(error)) => panic!("{error}"),
+                Some(Ok(record)) => all.push(Read {
+                    partition: record.partition(),
+                    offset: record.offset(),
+                    timestamp: record.timestamp().to_millis().map(Time::from_millis),
+                    message: Message {
+                        key: record.key().map(|key| key.to_vec().into()),
+                        body: record.payload().map(|body| body.to_vec().into()),
+                        headers: record
+                            .headers()
+                            .map(|headers| {
+                                headers
+                                    .iter()
+                                    .map(|header| {
+                                        let value = header.value.map(|value| value.to_vec());
+                                        (header.key.to_owned(), value.map_or(Value::Null, Value::from_bytes))
+                                    })
+                                    .collect()
+                            })
+                            .unwrap_or_default(),
+                        ..Message::default()
+                    },
+                }),
+            }
+        }
+        all.sort_by_key(|read| (read.partition, read.offset));
+        all
+    }
+
+    pub fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().unwrap()
+    }
+
+    /// Own settings of a topic.
+    pub async fn settings(&self, topic: &str) -> HashMap<String, String> {
+        let found = self
+            .admin()
+            .describe_configs([&ResourceSpecifier::Topic(topic)], &AdminOptions::new())
+            .await
+            .unwrap();
+        let entries = found.into_iter().next().unwrap().unwrap().entries;
+        entries
+            .into_iter()
+            .filter(|entry| matches!(entry.source, rdkafka::admin::ConfigSource::DynamicTopic))
+            .filter_map(|entry| Some((entry.name, entry.value?)))
+            .collect()
+    }
+
+    /// Changes one setting; the others stay, since all of them are sent.
+    pub async fn set(&self, topic: &str, name: &str, value: &str) {
+        let mut settings = self.settings(topic).await;
+        settings.insert(name.to_owned(), value.to_owned());
+        let mut alter = AlterConfig::new(ResourceSpecifier::Topic(topic));
+        for (name, value) in &settings {
+            alter = alter.set(name, value);
+        }
+        for result in self.admin().alter_configs([&alter], &AdminOptions::new()).await.unwrap() {
+            result.unwrap();
+        }
+    }
+}

@@ -29,7 +29,7 @@ struct Reports {
     batch: u64,
     missing: usize,
     /// By number in the batch: where it arrived, or why not.
-    done: Vec<(usize, std::result::Result<(i32, i64), RDKafkaErrorCode>)>,
+    done: Vec<(usize, Report)>,
 }
 
 /// Counts the reports and wakes who waits for the last.

@@ -23,11 +23,14 @@ pub(super) struct RawError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
     pub(super) topic: String,
-    /// Base64 text of the topic's id: another topic of the same name has another one.
+    /// The topic's id, base64 with `-` and `_`: another topic of the same name has another one.
     pub(super) id: String,
     pub(super) partitions: i32,
     pub(super) replication: i32,
 }
+
+/// What the broker said of one topic.
+pub(super) type Outcome = (String, Result<Described, RawError>);
 
 /// A setting of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +71,7 @@ impl Handle {
         &self,
         topics: &[String],
         timeout: Duration,
-    ) -> Result<Vec<(String, Result<Described, RawError>)>, RawError> {
+    ) -> Result<Vec<Outcome>, RawError> {
         let names: Vec<CString> = topics.iter().map(|topic| c_text(topic)).collect();
         let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
         let op = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
@@ -274,7 +277,7 @@ impl Drop for Event {
 ///
 /// # Safety
 /// `one` belongs to a living event.
-unsafe fn described(one: *const rd::rd_kafka_TopicDescription_t) -> (String, Result<Described, RawError>) {
+unsafe fn described(one: *const rd::rd_kafka_TopicDescription_t) -> Outcome {
     // SAFETY: by the caller's promise.
     unsafe {
         let topic = text(rd::rd_kafka_TopicDescription_name(one));
@@ -293,6 +296,8 @@ unsafe fn described(one: *const rd::rd_kafka_TopicDescription_t) -> (String, Res
             rd::rd_kafka_TopicPartitionInfo_replicas(*list, &mut replication);
         }
         let id = text(rd::rd_kafka_Uuid_base64str(rd::rd_kafka_TopicDescription_topic_id(one)));
+        // As Kafka's own tools write it; a slash would also break keys and positions apart.
+        let id = id.replace('/', "_").replace('+', "-");
         let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
         let replication = i32::try_from(replication).unwrap_or(i32::MAX);
         (topic.clone(), Ok(Described { topic, id, partitions, replication }))

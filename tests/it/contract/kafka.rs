@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use redrive::broker::kafka::KafkaKind;
 use redrive::broker::{Broker, Kind};
 use redrive::clock::{Clock, Time};
 use redrive::letter::{Headers, Message, Value};
@@ -30,7 +29,7 @@ super::relocate::relocate_suite!(here!());
 #[async_trait]
 impl Bench for bench::Bench {
     fn kind(&self) -> &'static dyn Kind {
-        &KafkaKind
+        Self::kind()
     }
 
     fn channel(&self) -> Channel {

@@ -13,9 +13,8 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
-use redrive::broker::kafka::KafkaKind;
-use redrive::broker::{Broker, Kind, OpenContext};
-use redrive::clock::{Clock, SystemClock, Time, VirtualClock};
+use redrive::broker::{BROKERS, Broker, Kind, OpenContext};
+use redrive::clock::{Clock, SystemClock, VirtualClock};
 use redrive::letter::{Message, Value};
 use redrive::topology::{At, BrokerDecl, Channel, DeadLetterDecl, GroupRule, ReturnTo, Setting, Tier};
 
@@ -53,6 +52,10 @@ impl Bench {
         Some(Self { url: url()?, clock, channel: channel(&unique("orders")) })
     }
 
+    pub fn kind() -> &'static dyn Kind {
+        *BROKERS.iter().find(|kind| kind.schemes().contains(&"kafka")).unwrap()
+    }
+
     pub fn decl(&self) -> BrokerDecl {
         BrokerDecl {
             name: At::nowhere("kafka".to_owned()),
@@ -63,7 +66,7 @@ impl Bench {
 
     pub async fn open(&self, writes: bool) -> Box<dyn Broker> {
         let context = OpenContext { clock: self.clock.clone(), base: std::env::temp_dir(), writes };
-        KafkaKind.open(&self.decl(), &context).await.unwrap()
+        Self::kind().open(&self.decl(), &context).await.unwrap()
     }
 
     pub fn app(&self) -> App {
@@ -116,7 +119,6 @@ pub fn message(key: &str, body: &str) -> Message {
 pub struct Read {
     pub partition: i32,
     pub offset: i64,
-    pub timestamp: Option<Time>,
     pub message: Message,
 }
 
@@ -160,7 +162,10 @@ impl App {
             let mut record = Some(record);
             while let Some(next) = record.take() {
                 if let Err((error, back)) = producer.send(next) {
-                    assert!(error.rdkafka_error_code() == Some(rdkafka::types::RDKafkaErrorCode::QueueFull), "{error}");
+                    assert!(
+                        error.rdkafka_error_code() == Some(rdkafka::types::RDKafkaErrorCode::QueueFull),
+                        "{error}"
+                    );
                     producer.poll(Duration::from_millis(10));
                     record = Some(back);
                 }
@@ -204,7 +209,6 @@ impl App {
                 Some(Ok(record)) => all.push(Read {
                     partition: record.partition(),
                     offset: record.offset(),
-                    timestamp: record.timestamp().to_millis().map(Time::from_millis),
                     message: Message {
                         key: record.key().map(|key| key.to_vec().into()),
                         body: record.payload().map(|body| body.to_vec().into()),

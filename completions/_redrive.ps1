@@ -120,6 +120,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
+            [CompletionResult]::new('--schema', '--schema', [CompletionResultType]::ParameterName, 'Print the JSON Schema of topologies instead, for editors')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')

@@ -216,7 +216,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__check)
-            opts="-f -o -v -h --file --broker --output --verbose --help"
+            opts="-f -o -v -h --schema --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

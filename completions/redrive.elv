@@ -112,6 +112,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --broker 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s'
             cand -o 'How to answer'
             cand --output 'How to answer'
+            cand --schema 'Print the JSON Schema of topologies instead, for editors'
             cand -v 'Say on stderr what is done; twice: also what clients do'
             cand --verbose 'Say on stderr what is done; twice: also what clients do'
             cand -h 'Print help'

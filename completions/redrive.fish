@@ -99,6 +99,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand check" -l broker -d 'Bro
 complete -c redrive -n "__fish_redrive_using_subcommand check" -s o -l output -d 'How to answer' -r -f -a "table\t''
 json\t''
 jsonl\t''"
+complete -c redrive -n "__fish_redrive_using_subcommand check" -l schema -d 'Print the JSON Schema of topologies instead, for editors'
 complete -c redrive -n "__fish_redrive_using_subcommand check" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand check" -s h -l help -d 'Print help'
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F

@@ -140,8 +140,9 @@ pub fn own_frame(text: &str, own_code: &[String]) -> Option<Frame> {
         }
     }
     first(language, text, &|name, file| {
-        !LIBRARIES.iter().any(|prefix| name.starts_with(prefix))
-            && !LIBRARY_FOLDERS.iter().any(|folder| file.contains(folder))
+        let first = name.as_bytes().first();
+        !LIBRARIES.iter().any(|prefix| prefix.as_bytes().first() == first && name.starts_with(prefix))
+            && (file.is_empty() || !LIBRARY_FOLDERS.iter().any(|folder| file.contains(folder)))
     })
 }
 
@@ -173,7 +174,7 @@ fn first(language: Language, text: &str, own: &dyn Fn(&str, &str) -> bool) -> Op
 fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     let mut end = text.len();
     loop {
-        let start = text[..end].rfind("\nCaused by: ").map_or(0, |newline| newline + 1);
+        let start = section(text, end);
         let mut at = start;
         loop {
             if let Some(line) = text[at..end].strip_prefix("\tat ")
@@ -191,6 +192,18 @@ fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         }
         end = start;
     }
+}
+
+/// Where the section of causes that ends at `end` begins: at its `Caused by: `, found line by line.
+fn section(text: &str, end: usize) -> usize {
+    let mut at = end;
+    while let Some(newline) = text[..at].rfind('\n') {
+        if newline + 1 < end && text[newline + 1..].starts_with("Caused by: ") {
+            return newline + 1;
+        }
+        at = newline;
+    }
+    0
 }
 
 fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {

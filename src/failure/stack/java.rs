@@ -8,12 +8,12 @@ const WRAPPED: &str = "Wrapped by: ";
 
 /// The innermost cause, looked for from the end.
 pub(super) fn root(text: &str) -> Option<Link<'_>> {
-    if text.contains("\nWrapped by: ") {
-        return links(text).into_iter().next_back();
-    }
     let mut end = text.len();
     loop {
         let start = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
+        if text[start..].starts_with(WRAPPED) {
+            return links(text).into_iter().next_back();
+        }
         if let Some(rest) = text[start..].strip_prefix(CAUSED)
             && let Some(link) = link(rest)
         {

@@ -4,6 +4,7 @@
 mod architecture;
 mod causes;
 mod cli;
+mod consumer_contract;
 mod contract;
 mod dialects;
 mod engine;
@@ -12,6 +13,7 @@ mod generated;
 mod kafka;
 mod topology;
 
+mod readme;
 mod sqlite;
 
 #[cfg(feature = "rabbitmq")]

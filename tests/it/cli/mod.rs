@@ -4,7 +4,7 @@ mod agreement;
 mod check;
 mod demo;
 #[allow(dead_code, reason = "a harness offers what some test of some verb needs")]
-mod env;
+pub mod env;
 mod explain;
 mod framework;
 mod looking;

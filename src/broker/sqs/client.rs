@@ -23,6 +23,8 @@ pub(super) struct Client {
     pub(super) sdk: aws_sdk_sqs::Client,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) place: Arc<Place>,
+    /// Is RedriveAllowPolicy ours to set? `options: {redrive_allow_policy: left}` says no: some emulators refuse it.
+    pub(super) sets_allow_policy: bool,
     urls: Arc<Mutex<HashMap<String, Option<String>>>>,
 }
 
@@ -117,6 +119,7 @@ impl Client {
             sdk: aws_sdk_sqs::Client::from_conf(config.build()),
             clock: Arc::clone(&context.clock),
             place: Arc::new(place),
+            sets_allow_policy: option(broker, "redrive_allow_policy") != Some("left"),
             urls: Arc::default(),
         })
     }

@@ -27,7 +27,7 @@ const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 const MESSAGE_MAX: u64 = 1_048_576;
 
 /// Options that the client takes.
-const OPTIONS: &[&str] = &["endpoint_url", "profile", "role_arn"];
+const OPTIONS: &[&str] = &["endpoint_url", "profile", "redrive_allow_policy", "role_arn"];
 
 /// See the file's head.
 pub struct SqsKind;

@@ -32,14 +32,14 @@ fn names(channel: &Channel) -> Names {
 #[async_trait]
 impl Provision for Sqs {
     fn desired(&self, channels: &[&Channel]) -> Vec<Resource> {
-        channels.iter().flat_map(|channel| provision::desired(channel, &names(channel))).collect()
+        channels.iter().flat_map(|channel| self.wishes(channel)).collect()
     }
 
     async fn observe(&self, channels: &[&Channel]) -> Result<Vec<Resource>> {
         let mut seen = Vec::new();
         for channel in channels {
             let names = self::names(channel);
-            for wish in provision::desired(channel, &names) {
+            for wish in self.wishes(channel) {
                 seen.extend(provision::observe(&self.client, &wish).await?);
             }
             seen.extend(provision::undeclared(&self.client, channel, &names).await?);
@@ -98,6 +98,16 @@ impl Browse for Sqs {
 }
 
 impl Sqs {
+    fn wishes(&self, channel: &Channel) -> Vec<Resource> {
+        let mut wishes = provision::desired(channel, &names(channel));
+        if !self.client.sets_allow_policy {
+            for wish in &mut wishes {
+                wish.properties.retain(|property| property.name != provision::ALLOW);
+            }
+        }
+        wishes
+    }
+
     async fn depth(&self, name: &str) -> Result<Depth> {
         match self.client.attributes(name).await? {
             None => Ok(Depth {

@@ -7,6 +7,8 @@ mod kafka;
 pub mod provision;
 pub mod relocate;
 mod sqlite;
+#[cfg(feature = "sqs")]
+mod sqs;
 
 use std::time::Duration;
 

@@ -123,6 +123,9 @@ pub struct Capabilities {
     pub relocate: Atomicity,
     /// May consecutive letters of one group go in one batch (rule 5)?
     pub ordered_batch: bool,
+    /// How many letters it hands out in one answer before a group is locked: of a group that is cut there, the
+    /// rest cannot be seen until the first ones are gone. `None`: it does not lock groups.
+    pub group_lock: Option<u32>,
     /// What order it keeps.
     pub order: Order,
     /// What it deduplicates by itself.

@@ -38,6 +38,7 @@ impl Kind for KafkaKind {
             peek: Peek::Pure,
             relocate: Atomicity::Transaction,
             ordered_batch: true,
+            group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,
             limits: Limits::default(),

@@ -56,6 +56,7 @@ impl Kind for RabbitKind {
             peek: if stream { Peek::Pure } else { Peek::Marks("delivery count +1 on each letter looked at") },
             relocate: Atomicity::PublishThenSettle,
             ordered_batch: false,
+            group_lock: None,
             order: Order::PerQueue,
             dedup: Dedup::None,
             limits: Limits { message: None, headers: Some(131_072), header_count: None },

@@ -38,6 +38,7 @@ impl Kind for SqliteKind {
             peek: Peek::Pure,
             relocate: Atomicity::Transaction,
             ordered_batch: true,
+            group_lock: None,
             order: Order::PerGroup,
             dedup: Dedup::RunAndSeq,
             // SQLite's own limit of a row, less what headers and key may take.

@@ -19,6 +19,8 @@ use crate::letter::{Facts, Message, Position, RawLetter, TimeSource};
 
 /// How long a look hides what it has read, unless it gives it back earlier.
 pub(super) const HIDE: Duration = Duration::from_secs(300);
+/// How long a look that is dropped waits for its letters to be given back.
+const GIVE_BACK: Duration = Duration::from_secs(5);
 /// Receives under way at once.
 const AT_ONCE: usize = 8;
 /// A standard queue stops handing out at about 120,000 in flight, silently on long polls (S23).
@@ -40,9 +42,16 @@ pub(super) struct Queue {
     pub(super) max_bytes: u64,
     /// `maxReceiveCount` of the queue's own redrive policy: a look may push letters on (S24).
     pub(super) max_receives: Option<u32>,
+    /// When it was made, in the broker's words: a queue deleted and made anew has another one.
+    created: String,
 }
 
 impl Queue {
+    /// What tells this queue from another one of its name.
+    pub(super) fn identity(&self) -> String {
+        format!("{}@{}", self.arn, self.created)
+    }
+
     /// Reads the queue's attributes.
     ///
     /// # Errors
@@ -76,6 +85,10 @@ impl Queue {
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
             delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed).unwrap_or(0),
             max_bytes: number(QueueAttributeName::MaximumMessageSize).unwrap_or(1_048_576),
+            created: attributes
+                .get(QueueAttributeName::CreatedTimestamp.as_str())
+                .cloned()
+                .unwrap_or_default(),
             max_receives: policy.and_then(|text| super::policy::max_receive_count(text)),
         }
     }
@@ -183,6 +196,24 @@ pub(super) async fn hide_for(
     Ok(refused)
 }
 
+/// [`hide_for`] with several calls at once; on a FIFO queue one after the other, in order.
+pub(super) async fn for_all(
+    client: &Client,
+    queue: &Queue,
+    receipts: &[String],
+    seconds: i32,
+) -> Result<Vec<(String, String)>> {
+    let at_once = if queue.fifo { 1 } else { AT_ONCE };
+    let mut refused = Vec::new();
+    for block in receipts.chunks(convert::BATCH * at_once) {
+        let calls = block.chunks(convert::BATCH).map(|chunk| hide_for(client, queue, chunk, seconds));
+        for answer in futures_util::future::join_all(calls).await {
+            refused.extend(answer?);
+        }
+    }
+    Ok(refused)
+}
+
 /// A look.
 pub(super) struct Look {
     client: Client,
@@ -194,15 +225,18 @@ pub(super) struct Look {
     empty_rounds: u32,
     done: bool,
     full: bool,
+    /// Handed out and not in the extent: sent after the look began.
+    later: u64,
 }
 
 impl Look {
     pub(super) async fn open(client: &Client, name: &str) -> Result<Self> {
-        let queue = Queue::read(client, name).await?;
+        // Before the first call: a letter that is sent after it is not in the extent.
         let now = client.clock.now();
+        let queue = Queue::read(client, name).await?;
         let snapshot = Snapshot {
             queue: name.to_owned(),
-            identity: format!("{}@{}", queue.arn, now.millis()),
+            identity: queue.identity(),
             taken_at: now,
             count: Count::About(queue.visible),
             unseen: (queue.in_flight > 0).then_some(queue.in_flight),
@@ -216,6 +250,7 @@ impl Look {
             empty_rounds: 0,
             done: false,
             full: false,
+            later: 0,
         })
     }
 }
@@ -247,12 +282,12 @@ impl Pages for Look {
                         Entry::Vacant(new) => {
                             new.insert((order, receipt));
                             // What was sent after the look began is not in its extent (rule 2).
-                            if let Some(letter) = letter(&self.queue, &raw, order)
-                                && letter.facts.written_at.is_none_or(|(at, _)| {
-                                    at <= self.snapshot.taken_at.plus(Duration::from_secs(1))
-                                })
-                            {
+                            let Some(letter) = letter(&self.queue, &raw, order) else { continue };
+                            let began = self.snapshot.taken_at;
+                            if letter.facts.written_at.is_none_or(|(at, _)| at <= began) {
                                 page.push(letter);
+                            } else {
+                                self.later += 1;
                             }
                         }
                     }
@@ -261,6 +296,10 @@ impl Pages for Look {
             if self.held.len() >= MOST_HELD {
                 self.full = true;
                 self.done = true;
+            }
+            if self.queue.fifo {
+                // Answers of calls side by side: groups are whole in each, the queue's order is across them.
+                page.sort_by_key(|letter| letter.arrival);
             }
             if page.is_empty() {
                 self.empty_rounds += 1;
@@ -296,6 +335,9 @@ impl Pages for Look {
         if let Some(unseen) = self.snapshot.unseen {
             cost.unseen.push(format!("about {unseen} letters are in flight elsewhere"));
         }
+        if self.later > 0 {
+            cost.unseen.push(format!("{} letters came after the look began", self.later));
+        }
         if self.full {
             cost.unseen.push(format!("the look ended at {MOST_HELD} letters: SQS hands out no more at once"));
         }
@@ -303,6 +345,34 @@ impl Pages for Look {
             cost.unseen.push("a FIFO queue shows at most ten letters of a group at once".to_owned());
         }
         Ok(cost)
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let (client, queue, receipts) = (self.client.clone(), self.queue.clone(), self.receipts());
+        let give_back = async move {
+            let giving = async { for_all(&client, &queue, &receipts, 0).await.map(|refused| refused.len()) };
+            match tokio::time::timeout(GIVE_BACK, giving).await {
+                Ok(Ok(0)) => {}
+                _ => tracing::warn!(
+                    "letters looked at stay out of view until {} have passed",
+                    crate::clock::exact(HIDE)
+                ),
+            }
+        };
+        // Waited for, within bounds, where that is possible: a process that ends here would otherwise leave
+        // its letters hidden for as long as a look may last.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        match runtime.runtime_flavor() {
+            tokio::runtime::RuntimeFlavor::MultiThread => {
+                tokio::task::block_in_place(|| runtime.block_on(give_back));
+            }
+            _ => drop(runtime.spawn(give_back)),
+        }
     }
 }
 
@@ -316,26 +386,16 @@ impl Look {
 
     async fn extend(&mut self) -> Result<()> {
         let seconds = i32::try_from(HIDE.as_secs()).unwrap_or(300);
-        hide_for(&self.client, &self.queue, &self.receipts(), seconds).await?;
+        for_all(&self.client, &self.queue, &self.receipts(), seconds).await?;
         self.taken = self.client.clock.now();
         Ok(())
     }
 
-    /// Visibility 0 for all, several calls at once; on a FIFO queue in order. Returns how many SQS refused.
+    /// Gives all back; returns how many SQS refused.
     async fn give_back(&mut self) -> Result<usize> {
         let receipts = self.receipts();
+        let refused = for_all(&self.client, &self.queue, &receipts, 0).await?.len();
         self.held.clear();
-        if self.queue.fifo {
-            return Ok(hide_for(&self.client, &self.queue, &receipts, 0).await?.len());
-        }
-        let mut refused = 0;
-        for block in receipts.chunks(convert::BATCH * AT_ONCE) {
-            let calls =
-                block.chunks(convert::BATCH).map(|chunk| hide_for(&self.client, &self.queue, chunk, 0));
-            for answer in futures_util::future::join_all(calls).await {
-                refused += answer?.len();
-            }
-        }
         Ok(refused)
     }
 }

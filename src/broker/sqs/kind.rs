@@ -52,6 +52,7 @@ impl Kind for SqsKind {
             peek: Peek::Marks("receive count +1 on each letter looked at"),
             relocate: Atomicity::PublishThenSettle,
             ordered_batch: false,
+            group_lock: fifo.then_some(10),
             order: if fifo { Order::PerGroup } else { Order::None },
             dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },
             limits: Limits { message: Some(MESSAGE_MAX), headers: None, header_count: Some(10) },

@@ -18,6 +18,8 @@ mod relocate;
 #[cfg(feature = "sqs")]
 mod roles;
 #[cfg(feature = "sqs")]
+mod send;
+#[cfg(feature = "sqs")]
 mod serve;
 #[cfg(feature = "sqs")]
 mod stamps;

@@ -1,51 +1,61 @@
 //! Moving letters on SQS: receive → send → record → delete, with only what is in `Successful` counted as
 //! done (S20), a heartbeat on what is held, and no hidden retry of a send (m13).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_sdk_sqs::config::retry::RetryConfig;
-use aws_sdk_sqs::types::{
-    DeleteMessageBatchRequestEntry, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
-    SendMessageBatchRequestEntry,
-};
-use sha2::Digest;
+use aws_sdk_sqs::types::Message as SqsMessage;
 
 use super::browse::{self, Queue};
-use super::client::{Client, kind_of};
-use super::convert::{self, Refusal};
-use super::stamps;
+use super::client::Client;
+use super::convert;
+use super::send::refused;
 use crate::broker::{
     Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
     Receipt, Result, Settled, Task,
 };
-use crate::letter::Value;
+use crate::letter::RawLetter;
 
 /// Receives, sends or deletes under way at once.
 const AT_ONCE: usize = 8;
 /// FIFO: a send may be repeated this long after its first try, well inside the five minutes of SQS's own
 /// deduplication (protocol §6).
 const RESEND_WITHIN: Duration = Duration::from_secs(240);
+/// Letters that came before they were wanted are kept up to this many bytes; beyond, only their ids are, and
+/// they are received once more.
+const KEPT_BYTES: u64 = 16 << 20;
+/// Letters in our hands at once: SQS ends at about 120,000 in flight, and says so on short polls only (S23).
+const MOST_HELD: usize = 100_000;
 
 /// One message in our hands.
 struct Held {
-    receipt: String,
-    /// Order of receiving, which a FIFO queue needs when it gets its letters back.
-    order: u64,
+    /// SQS's own handle, of its newest receive.
+    handle: String,
+    /// Which of our claims it is: a receipt of an earlier one is not valid for this one (m21).
+    claim: u64,
+    /// Given to the engine; else it came unasked and is kept out of sight, so that it does not come again.
+    handed: bool,
+    /// Until when SQS hides it, by our clock.
+    until: Duration,
 }
 
 /// The session of one run.
 pub(super) struct Session {
-    client: Client,
-    source: Queue,
-    target: Queue,
+    pub(super) client: Client,
+    pub(super) source: Queue,
+    pub(super) target: Queue,
     claim_for: Duration,
     /// By message id, which is the letter's position.
     held: HashMap<String, Held>,
-    /// Our receipt is the message id: the broker's own handle changes with each receive.
+    /// Letters that came before they were wanted, in order, with the bytes of all.
+    kept: VecDeque<(String, RawLetter)>,
+    kept_bytes: u64,
+    /// Deleted by us. SQS may hand one out once more all the same.
     settled: HashSet<String>,
-    order: u64,
+    claims: u64,
+    /// Since when nothing new has come although letters are in flight elsewhere.
+    dry_since: Option<Duration>,
 }
 
 impl Session {
@@ -59,208 +69,178 @@ impl Session {
                 "one is a FIFO queue and the other is not; group order would be lost or asked for in vain",
             ));
         }
+        if !task.snapshot.is_empty() && task.snapshot != source.identity() {
+            return Err(BrokerError::new(
+                ErrorKind::Stale,
+                format!("open {dead_letters}"),
+                "it was made anew since the selection was frozen: its letters are other ones",
+            ));
+        }
         Ok(Self {
             client: client.clone(),
             source,
             target,
-            claim_for: task.claim_for.max(Duration::from_secs(30)).min(Duration::from_secs(43_000)),
+            claim_for: task.claim_for.clamp(Duration::from_secs(1), Duration::from_secs(43_000)),
             held: HashMap::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
             settled: HashSet::new(),
-            order: 0,
+            claims: 0,
+            dry_since: None,
         })
     }
 
-    /// The newest handle of a letter that we hold.
-    fn handle(&self, receipt: &Receipt) -> Option<String> {
-        self.held.get(&receipt.0).map(|held| held.receipt.clone())
+    /// The letter that a receipt of ours is for, if that claim is still the one we have.
+    fn holds(&self, receipt: &Receipt) -> Option<(&str, &Held)> {
+        let (id, claim) = receipt.0.rsplit_once('#')?;
+        let (id, held) = self.held.get_key_value(id)?;
+        (claim.parse() == Ok(held.claim)).then_some((id.as_str(), held))
     }
 
-    /// Sends one batch of at most ten, once.
-    async fn send(
-        &self,
-        batch: &[(usize, &Outgoing, SendMessageBatchRequestEntry)],
-    ) -> Vec<(usize, Result<Published>)> {
-        let action = || format!("send to {}", self.target.name);
-        let call = self
-            .client
-            .sdk
-            .send_message_batch()
-            .queue_url(&self.target.url)
-            .set_entries(Some(batch.iter().map(|(_, _, entry)| entry.clone()).collect()))
-            .customize()
-            .config_override(aws_sdk_sqs::Config::builder().retry_config(RetryConfig::disabled()));
-        match call.send().await {
-            Ok(answer) => {
-                let mut outcome: HashMap<String, Result<Published>> = HashMap::new();
-                for done in answer.successful {
-                    outcome.insert(done.id, Ok(Published { at: Some(done.message_id) }));
-                }
-                for failed in answer.failed {
-                    let text = failed.message.unwrap_or_default();
-                    let kind = match kind_of(&failed.code, None) {
-                        // The queue refuses this one; a fault of its own may be over on the next try.
-                        ErrorKind::Other if failed.sender_fault => ErrorKind::Rejected,
-                        ErrorKind::Other => ErrorKind::Unreachable,
-                        kind => kind,
-                    };
-                    let error = BrokerError::new(kind, action(), format!("{}: {text}", failed.code))
-                        .code(failed.code);
-                    outcome.insert(failed.id, Err(error));
-                }
-                batch
-                    .iter()
-                    .map(|(index, _, entry)| {
-                        let answer = outcome.remove(&entry.id).unwrap_or_else(|| {
-                            Err(BrokerError::new(
-                                ErrorKind::Unknown,
-                                action(),
-                                "SQS named it neither sent nor failed",
-                            ))
-                        });
-                        (*index, answer)
-                    })
-                    .collect()
-            }
-            Err(error) => {
-                let error = self.client.error(action(), &error);
-                batch.iter().map(|(index, _, _)| (*index, Err(error.clone()))).collect()
-            }
-        }
+    /// SQS's own handle for a receipt of ours.
+    pub(super) fn handle(&self, receipt: &Receipt) -> Option<String> {
+        self.holds(receipt).map(|(_, held)| held.handle.clone())
     }
 
-    /// The entry that a copy becomes, its size, or why SQS would refuse it.
-    fn entry(
-        &self,
-        index: usize,
-        outgoing: &Outgoing,
-    ) -> std::result::Result<(SendMessageBatchRequestEntry, u64), Refusal> {
-        let message = &outgoing.message;
-        let body = convert::body(message)?;
-        let (packed, others) = stamps::pack(&message.headers);
-        let mut attributes = HashMap::new();
-        for (name, value) in others {
-            if attributes.insert(name.to_owned(), convert::attribute(name, value)?).is_some() {
-                return Err(Refusal { code: "ATTRIBUTE", why: format!("attribute {name} is there twice") });
-            }
+    fn forget(&mut self, receipt: &Receipt) -> Option<(String, Held)> {
+        let id = self.holds(receipt)?.0.to_owned();
+        let held = self.held.remove(&id)?;
+        Some((id, held))
+    }
+
+    /// Notes a message that came, and whether it is a new one in our hands.
+    fn note(&mut self, raw: &SqsMessage, until: Duration) -> Option<RawLetter> {
+        let (id, handle) = (raw.message_id.as_deref()?, raw.receipt_handle.clone()?);
+        if let Some(known) = self.held.get_mut(id) {
+            // Its time had run out, or SQS delivered twice: only the newest handle counts.
+            (known.handle, known.until) = (handle, until);
+            return None;
         }
-        if let Some(packed) = packed {
-            // S12: a producer's attribute is never dropped for ours.
-            if attributes.len() >= convert::MOST_ATTRIBUTES || attributes.contains_key(stamps::NAME) {
-                return Err(Refusal {
-                    code: "ATTRIBUTES",
-                    why: format!(
-                        "it has {} attributes of its own, SQS takes {}, and the run's mark needs one",
-                        attributes.len(),
-                        convert::MOST_ATTRIBUTES
-                    ),
-                });
-            }
-            attributes.insert(
-                stamps::NAME.to_owned(),
-                convert::attribute(stamps::NAME, &Value::from_text(packed))?,
-            );
-        }
-        if attributes.len() > convert::MOST_ATTRIBUTES {
-            let why =
-                format!("it has {} attributes, SQS takes {}", attributes.len(), convert::MOST_ATTRIBUTES);
-            return Err(Refusal { code: "ATTRIBUTES", why });
-        }
-        let size = convert::wire_size(body, &attributes);
-        if size > self.target.max_bytes {
-            let why = format!("it has {size} bytes, {} takes {}", self.target.name, self.target.max_bytes);
-            return Err(Refusal { code: "SIZE", why });
-        }
-        let mut entry = SendMessageBatchRequestEntry::builder()
-            .id(index.to_string())
-            .message_body(body)
-            .set_message_attributes((!attributes.is_empty()).then_some(attributes));
-        // The group is kept on standard queues too: fair queues go by it.
-        if let Some(group) = message.properties.first_text(convert::GROUP_ID) {
-            entry = entry.message_group_id(group);
-        }
-        if self.target.fifo {
-            entry = entry.message_deduplication_id(dedup_id(&self.source.arn, outgoing));
-        }
-        if let Some(trace) = message.properties.first_text(convert::TRACE)
-            && let Ok(value) =
-                MessageSystemAttributeValue::builder().data_type("String").string_value(trace).build()
+        let letter = browse::letter(&self.source, raw, self.claims)?;
+        self.claims += 1;
+        self.held.insert(id.to_owned(), Held { handle, claim: self.claims, handed: false, until });
+        Some(letter)
+    }
+
+    /// Gives a letter that we hold to the engine, if it wants it; else keeps it for later.
+    fn give(&mut self, letter: RawLetter, ask: &Ask<'_>, claims: &mut Claims) {
+        let id = letter.position.as_str().to_owned();
+        let Some(held) = self.held.get_mut(&id) else { return };
+        if claims.got.len() < ask.limit
+            && let Some(seq) = (ask.wanted)(&letter.position)
         {
-            entry =
-                entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);
+            held.handed = true;
+            let receipt = Receipt(format!("{id}#{}", held.claim));
+            claims.got.push(Claimed { seq, receipt, letter });
+        } else if self.kept_bytes + letter.size() <= KEPT_BYTES {
+            self.kept_bytes += letter.size();
+            self.kept.push_back((id, letter));
         }
-        let entry = entry.build().map_err(|error| Refusal { code: "ENTRY", why: error.to_string() })?;
-        Ok((entry, size))
     }
-}
 
-/// Protocol §6: hash of the dead-letter queue, the letter's MessageId, its body and user attributes. No run in
-/// it, so that two ledgers cannot deliver twice (m07); never the producer's, which the queue may have seen
-/// less than five minutes ago and would swallow (m05, S02).
-fn dedup_id(queue_arn: &str, outgoing: &Outgoing) -> String {
-    let mut hash = sha2::Sha256::new();
-    let mut add = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_be_bytes());
-        hash.update(bytes);
-    };
-    add(queue_arn.as_bytes());
-    add(outgoing.position.as_str().as_bytes());
-    add(outgoing.message.body.as_deref().unwrap_or_default());
-    for header in &outgoing.message.headers {
-        if crate::stamp::ALL.contains(&header.name.as_str()) {
-            continue;
+    /// What is in our hands already and is wanted now: given, or shown again where only its id was kept.
+    async fn give_kept(&mut self, ask: &Ask<'_>, claims: &mut Claims) -> Result<()> {
+        let mut known: HashSet<String> = HashSet::new();
+        self.kept_bytes = 0;
+        for (id, letter) in std::mem::take(&mut self.kept) {
+            known.insert(id);
+            self.give(letter, ask, claims);
         }
-        add(header.name.as_bytes());
-        add(header.value.type_name().as_bytes());
-        add(header.value.bytes().map_or(&[][..], |bytes| bytes));
+        let mut again: Vec<(u64, String, String)> = Vec::new();
+        for (id, held) in self.held.iter().filter(|(id, held)| !held.handed && !known.contains(*id)) {
+            if (ask.wanted)(&crate::letter::Position::new(id.clone())).is_some() {
+                again.push((held.claim, id.clone(), held.handle.clone()));
+            }
+        }
+        again.sort();
+        let handles: Vec<String> = again.iter().map(|(_, _, handle)| handle.clone()).collect();
+        for (_, id, _) in again {
+            self.held.remove(&id);
+        }
+        browse::for_all(&self.client, &self.source, &handles, 0).await.map(|_| ())
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
-fn refused(target: &str, refusal: Refusal) -> BrokerError {
-    BrokerError::new(ErrorKind::Rejected, format!("send to {target}"), refusal.why).code(refusal.code)
+    /// One round of receives; returns how many messages came, and the new ones.
+    async fn receive(&mut self, missing: usize) -> Result<(usize, Vec<RawLetter>)> {
+        let calls = missing.div_ceil(convert::BATCH).clamp(1, AT_ONCE);
+        let until = self.client.clock.elapsed() + self.claim_for;
+        // A FIFO queue locks a group with the first of its letters that it hands out: always ten, so that the
+        // group's next ones come with it.
+        let receives = (0..calls).map(|call| {
+            let most = if self.source.fifo { convert::BATCH } else { missing - call * convert::BATCH };
+            browse::receive(&self.client, &self.source, self.claim_for, 1, most.min(convert::BATCH))
+        });
+        let answers = futures_util::future::join_all(receives).await;
+        let (mut came, mut fresh, mut twice) = (0, Vec::new(), Vec::new());
+        let mut broken = None;
+        for answer in answers {
+            match answer {
+                Ok(messages) => {
+                    for raw in messages {
+                        came += 1;
+                        let deleted = raw.message_id.as_ref().is_some_and(|id| self.settled.contains(id));
+                        match (deleted, raw.receipt_handle.clone()) {
+                            // Deleted, and handed out once more: its copy is there, so it is never sent.
+                            (true, Some(handle)) => twice.push(handle),
+                            _ => fresh.extend(self.note(&raw, until)),
+                        }
+                    }
+                }
+                Err(error) => broken = Some(error),
+            }
+        }
+        self.delete_again(&twice).await;
+        match broken {
+            Some(error) if fresh.is_empty() => Err(error),
+            _ => Ok((came, fresh)),
+        }
+    }
+
+    /// Is this the end, although letters that are wanted have not come?
+    async fn is_end(&mut self, came: usize, empty: u32) -> Result<bool> {
+        // Followers of what the engine holds come when that is gone.
+        if self.source.fifo && self.held.values().any(|held| held.handed) {
+            return Ok(false);
+        }
+        let counts = Queue::read(&self.client, &self.source.name).await?;
+        if self.held.len() >= MOST_HELD || counts.visible > 0 && counts.in_flight >= MOST_HELD as u64 {
+            return Err(BrokerError::new(
+                ErrorKind::Unreachable,
+                format!("receive from {}", self.source.name),
+                format!(
+                    "blocked: about {} letters are in flight, the limit of SQS; the queue is not empty",
+                    counts.in_flight
+                ),
+            ));
+        }
+        let now = self.client.clock.elapsed();
+        if counts.in_flight > self.held.len() as u64 {
+            // Somebody else holds letters, perhaps a run that died: its claims end by themselves.
+            let since = *self.dry_since.get_or_insert(now);
+            return Ok(now.saturating_sub(since) > self.claim_for);
+        }
+        Ok(counts.visible == 0 || came > 0 || empty >= 3)
+    }
 }
 
 #[async_trait]
 impl Mover for Session {
     async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
         let mut claims = Claims::default();
+        self.give_kept(ask, &mut claims).await?;
         let mut empty = 0;
         while claims.got.len() < ask.limit {
-            let missing = ask.limit - claims.got.len();
-            let calls = missing.div_ceil(convert::BATCH).clamp(1, AT_ONCE);
-            let receives = (0..calls).map(|_| {
-                browse::receive(&self.client, &self.source, self.claim_for, 1, missing.min(convert::BATCH))
-            });
-            let answers = futures_util::future::join_all(receives).await;
-            let (mut came, mut fresh) = (0, 0);
-            for answer in answers {
-                for raw in answer? {
-                    came += 1;
-                    let (Some(id), Some(receipt)) = (raw.message_id.clone(), raw.receipt_handle.clone())
-                    else {
-                        continue;
-                    };
-                    if self.settled.contains(&id) {
-                        // Deleted, and handed out once more: at-least-once delivery. Delete it again later.
-                        continue;
-                    }
-                    let order = self.order;
-                    self.order += 1;
-                    if let Some(known) = self.held.get_mut(&id) {
-                        known.receipt = receipt;
-                        continue;
-                    }
-                    let Some(letter) = browse::letter(&self.source, &raw, order) else { continue };
-                    let seq = (ask.wanted)(&letter.position);
-                    self.held.insert(id.clone(), Held { receipt, order });
-                    fresh += 1;
-                    if let Some(seq) = seq {
-                        claims.got.push(Claimed { seq, receipt: Receipt(id), letter });
-                    }
+            let answer = self.receive(ask.limit - claims.got.len()).await;
+            let (came, fresh) = match answer {
+                Ok(answer) => answer,
+                Err(_) if !claims.got.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            if !fresh.is_empty() {
+                (empty, self.dry_since) = (0, None);
+                for letter in fresh {
+                    self.give(letter, ask, &mut claims);
                 }
-            }
-            if fresh > 0 {
-                empty = 0;
                 continue;
             }
             empty += 1;
@@ -268,27 +248,16 @@ impl Mover for Session {
                 break;
             }
             // S23: an empty answer is the end only if the counts agree, or after several of them.
-            let counts = Queue::read(&self.client, &self.source.name).await?;
-            if counts.visible == 0 || came > 0 || empty >= 3 {
-                if counts.visible > 0 && counts.in_flight >= 100_000 {
-                    return Err(BrokerError::new(
-                        ErrorKind::Unreachable,
-                        format!("receive from {}", self.source.name),
-                        format!(
-                            "blocked: {} letters are in flight, the limit of SQS; the queue is not empty",
-                            counts.in_flight
-                        ),
-                    ));
-                }
+            if self.is_end(came, empty).await? {
                 claims.exhausted = true;
+                break;
+            }
+            if empty >= 3 {
                 break;
             }
         }
         if claims.exhausted {
-            let got: HashSet<u64> = claims.got.iter().map(|claimed| claimed.seq).collect();
-            let unseen = ask.next.iter().filter(|wanted| {
-                !got.contains(&wanted.seq) && !self.held.contains_key(wanted.position.as_str())
-            });
+            let unseen = ask.next.iter().filter(|wanted| !self.held.contains_key(wanted.position.as_str()));
             // "Not visible" is not "gone" here (m15).
             claims.missing = unseen.map(|wanted| (wanted.seq, Missing::NotSeen)).collect();
         }
@@ -299,14 +268,22 @@ impl Mover for Session {
         let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
         let (mut entries, mut sizes) = (Vec::new(), Vec::new());
         for (index, outgoing) in batch.iter().enumerate() {
-            match self.entry(index, outgoing) {
+            let made = match self.holds(&outgoing.receipt) {
+                Some(_) => self.entry(index, outgoing).map_err(|refusal| refused(&self.target.name, refusal)),
+                None => Err(BrokerError::new(
+                    ErrorKind::Stale,
+                    format!("send to {}", self.target.name),
+                    "the claim on the original was lost: somebody else may be moving it",
+                )),
+            };
+            match made {
                 Ok((entry, size)) => {
                     sizes.push(size);
                     entries.push((index, outgoing, entry));
                 }
-                Err(refusal) => {
+                Err(error) => {
                     if let Some(slot) = answers.get_mut(index) {
-                        *slot = Some(Err(refused(&self.target.name, refusal)));
+                        *slot = Some(Err(error));
                     }
                 }
             }
@@ -344,26 +321,29 @@ impl Mover for Session {
             }
         }
         for (receipt, outcome) in batch.iter().zip(&outcomes) {
-            if matches!(outcome, Settled::Settled) {
-                self.held.remove(&receipt.0);
-                self.settled.insert(receipt.0.clone());
-            } else if matches!(outcome, Settled::Stale) {
+            match outcome {
+                Settled::Settled => {
+                    if let Some((id, _)) = self.forget(receipt) {
+                        self.settled.insert(id);
+                    }
+                }
                 // A later receive brings a new handle (S21); until then we do not hold it.
-                self.held.remove(&receipt.0);
+                Settled::Stale => drop(self.forget(receipt)),
+                Settled::Failed(_) => {}
             }
         }
         outcomes
     }
 
     async fn release(&mut self, batch: &[Receipt]) -> Result<()> {
-        let mut handles: Vec<(u64, String)> = batch
+        let mut gone: Vec<(u64, String)> = batch
             .iter()
-            .filter_map(|receipt| self.held.remove(&receipt.0))
-            .map(|held| (held.order, held.receipt))
+            .filter_map(|receipt| self.forget(receipt))
+            .map(|(_, held)| (held.claim, held.handle))
             .collect();
-        handles.sort();
-        let handles: Vec<String> = handles.into_iter().map(|(_, handle)| handle).collect();
-        browse::hide_for(&self.client, &self.source, &handles, 0).await.map(|_| ())
+        gone.sort();
+        let handles: Vec<String> = gone.into_iter().map(|(_, handle)| handle).collect();
+        browse::for_all(&self.client, &self.source, &handles, 0).await.map(|_| ())
     }
 
     async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
@@ -379,83 +359,36 @@ impl Mover for Session {
     }
 
     async fn renew(&mut self, _held: &[Receipt]) -> Result<()> {
-        // Letters stepped over are held too: given back now, SQS would hand them out again and again.
-        let handles: Vec<String> = self.held.values().map(|held| held.receipt.clone()).collect();
-        let seconds = i32::try_from(self.claim_for.as_secs()).unwrap_or(43_000);
-        browse::hide_for(&self.client, &self.source, &handles, seconds).await.map(|_| ())
+        let now = self.client.clock.elapsed();
+        // Letters that nobody asked for are held too: given back now, SQS would hand them out again and again.
+        // They get longer at a time, since they can be many.
+        for (handed, longer) in [(true, self.claim_for), (false, self.claim_for * 10)] {
+            let longer = longer.min(Duration::from_secs(43_000));
+            let due: Vec<(String, String)> = self
+                .held
+                .iter()
+                .filter(|(_, held)| held.handed == handed && (handed || held.until < now + self.claim_for))
+                .map(|(id, held)| (held.handle.clone(), id.clone()))
+                .collect();
+            let handles: Vec<String> = due.iter().map(|(handle, _)| handle.clone()).collect();
+            let seconds = i32::try_from(longer.as_secs()).unwrap_or(43_000);
+            let refused = browse::for_all(&self.client, &self.source, &handles, seconds).await?;
+            let refused: HashSet<String> = refused.into_iter().map(|(handle, _)| handle).collect();
+            for (handle, id) in due {
+                if refused.contains(&handle) {
+                    // Somebody else has it by now (S21): its receipt is worth nothing any more.
+                    self.held.remove(&id);
+                } else if let Some(held) = self.held.get_mut(&id) {
+                    held.until = now + longer;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn end(mut self: Box<Self>) -> Result<()> {
-        let all: Vec<Receipt> = self.held.keys().cloned().map(Receipt).collect();
+        let all: Vec<Receipt> =
+            self.held.iter().map(|(id, held)| Receipt(format!("{id}#{}", held.claim))).collect();
         self.release(&all).await
-    }
-}
-
-impl Session {
-    /// Deletes at most ten; only what is in `Successful` is gone (S20).
-    async fn delete(&self, chunk: &[Receipt]) -> Vec<Settled> {
-        let mut call = self.client.sdk.delete_message_batch().queue_url(&self.source.url);
-        let mut known = Vec::new();
-        for (index, receipt) in chunk.iter().enumerate() {
-            let Some(handle) = self.handle(receipt) else { continue };
-            if let Ok(entry) =
-                DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle).build()
-            {
-                call = call.entries(entry);
-                known.push(index);
-            }
-        }
-        let mut outcomes: Vec<Settled> = chunk.iter().map(|_| Settled::Stale).collect();
-        if known.is_empty() {
-            return outcomes;
-        }
-        let action = format!("delete from {}", self.source.name);
-        match call.send().await {
-            Ok(answer) => {
-                for index in &known {
-                    if let Some(slot) = outcomes.get_mut(*index) {
-                        let silent = BrokerError::new(
-                            ErrorKind::Unknown,
-                            action.clone(),
-                            "SQS named it neither deleted nor failed",
-                        );
-                        *slot = Settled::Failed(silent);
-                    }
-                }
-                for done in answer.successful {
-                    if let Some(slot) =
-                        done.id.parse::<usize>().ok().and_then(|index| outcomes.get_mut(index))
-                    {
-                        *slot = Settled::Settled;
-                    }
-                }
-                for failed in answer.failed {
-                    if let Some(slot) =
-                        failed.id.parse::<usize>().ok().and_then(|index| outcomes.get_mut(index))
-                    {
-                        *slot = match kind_of(&failed.code, None) {
-                            ErrorKind::Stale => Settled::Stale,
-                            kind => {
-                                let text = failed.message.unwrap_or_default();
-                                Settled::Failed(BrokerError::new(
-                                    kind,
-                                    action.clone(),
-                                    format!("{}: {text}", failed.code),
-                                ))
-                            }
-                        };
-                    }
-                }
-            }
-            Err(error) => {
-                let error = self.client.error(action, &error);
-                for index in known {
-                    if let Some(slot) = outcomes.get_mut(index) {
-                        *slot = Settled::Failed(error.clone());
-                    }
-                }
-            }
-        }
-        outcomes
     }
 }

@@ -161,7 +161,9 @@ impl Lane {
             for (receipt, outcome) in done.iter().zip(self.session.settle(&done).await) {
                 match outcome {
                     Settled::Settled => {}
-                    Settled::Stale | Settled::Failed(_) => carried.maybe_twice.push(receipt.0.clone()),
+                    Settled::Stale | Settled::Failed(_) => {
+                        carried.maybe_twice.push(receipt.0.split('#').next().unwrap_or_default().to_owned())
+                    }
                 }
                 let due = times.get(receipt).copied().flatten().map(|sent| sent.plus(self.delay));
                 late.push(due.map_or(Duration::ZERO, |due| client.clock.now().since(due)));

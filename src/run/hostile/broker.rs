@@ -325,6 +325,7 @@ impl Hostile {
                 _ => Atomicity::PublishThenSettle,
             },
             ordered_batch: shape == Shape::Transaction,
+            group_lock: None,
             order: Order::PerQueue,
             dedup: match shape {
                 Shape::RunAndSeq => Dedup::RunAndSeq,

@@ -48,9 +48,13 @@ pub async fn look(broker: &dyn Browse, channel: &Channel, want: Want) -> (Vec<Ra
 
 async fn filled(bench: &dyn Bench, count: usize) -> (Box<dyn Broker>, Channel) {
     let (broker, channel) = provision(bench).await;
+    let capabilities = bench.kind().capabilities(&channel);
     let queue = bench.kind().names(&channel).dead_letter;
+    // Where the answer that cuts a group locks its rest, all of many is seen only of groups of one.
+    let group =
+        |n: usize| if capabilities.group_lock.is_some_and(|most| count > most as usize) { n } else { n % 5 };
     let messages: Vec<_> =
-        (0..count).map(|n| bench.message(&format!("g{}", n % 5), &format!("{n}"))).collect();
+        (0..count).map(|n| bench.message(&format!("g{}", group(n)), &format!("{n}"))).collect();
     for some in messages.chunks(500) {
         bench.produce(&queue, some).await;
     }
@@ -58,10 +62,12 @@ async fn filled(bench: &dyn Bench, count: usize) -> (Box<dyn Broker>, Channel) {
 }
 
 pub async fn letters_come_in_order_of_arrival(bench: &dyn Bench) {
-    let (broker, channel) = filled(bench, 25).await;
+    let capabilities = bench.kind().capabilities(&bench.channel());
+    let count = capabilities.group_lock.map_or(25, |most| most as usize);
+    let (broker, channel) = filled(bench, count).await;
     let (letters, _) = look(&*broker, &channel, ALL).await;
-    assert_eq!(letters.len(), 25);
-    let order = bench.kind().capabilities(&channel).order;
+    assert_eq!(letters.len(), count);
+    let (order, lock) = (capabilities.order, capabilities.group_lock);
     let mut groups: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for letter in &letters {
         let n: u64 = body(&letter.message).parse().unwrap();
@@ -74,7 +80,12 @@ pub async fn letters_come_in_order_of_arrival(bench: &dyn Bench) {
     }
     let mut places: BTreeMap<Option<i32>, Vec<u64>> = BTreeMap::new();
     for letter in &letters {
-        places.entry(letter.facts.place.map(|place| place.partition)).or_default().push(letter.arrival);
+        // Where groups are locked, they come one after the other: an order is only within each.
+        let place = match order {
+            Order::PerGroup if lock.is_some() => body(&letter.message).parse::<i32>().ok().map(|n| n % 5),
+            _ => letter.facts.place.map(|place| place.partition),
+        };
+        places.entry(place).or_default().push(letter.arrival);
     }
     for arrivals in places.values() {
         assert!(arrivals.is_sorted_by(|a, b| a < b), "{arrivals:?}");
@@ -119,7 +130,7 @@ pub async fn what_arrives_later_is_not_in_the_snapshot(bench: &dyn Bench) {
     pages.close().await.unwrap();
 }
 
-/// A look in an order that can be compared: between partitions a broker keeps none.
+/// A look in an order that can be compared: between partitions a broker keeps none, and some keep none at all.
 pub async fn look_in_order(
     bench: &dyn Bench,
     broker: &dyn Browse,
@@ -127,8 +138,10 @@ pub async fn look_in_order(
     want: Want,
 ) -> (Vec<RawLetter>, LookCost) {
     let (mut letters, cost) = look(broker, channel, want).await;
-    if bench.kind().capabilities(channel).order == Order::PerPartition {
-        letters.sort_by_key(|letter| letter.facts.place.map(|place| place.partition));
+    match bench.kind().capabilities(channel).order {
+        Order::PerPartition => letters.sort_by_key(|letter| letter.facts.place.map(|place| place.partition)),
+        Order::None => letters.sort_by(|a, b| a.position.as_str().cmp(b.position.as_str())),
+        _ => {}
     }
     (letters, cost)
 }

@@ -60,6 +60,16 @@ pub trait Bench: Send + Sync {
     /// broker has none.
     fn shrunk(&self) -> Option<Channel>;
 
+    /// How long a claim lasts in these suites, which `pass` has to outlast: short where time is real.
+    fn lease(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
+    /// Does the broker tell how old the messages of a queue are without handing them out?
+    fn tells_age(&self) -> bool {
+        true
+    }
+
     /// How many letters make it page.
     fn many(&self) -> usize {
         2_500

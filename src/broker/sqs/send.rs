@@ -1,0 +1,262 @@
+//! Sending copies and deleting originals: batches of ten, each entry answered for itself, and what SQS would
+//! refuse refused before it is sent.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::types::{
+    DeleteMessageBatchRequestEntry, MessageSystemAttributeNameForSends, MessageSystemAttributeValue,
+    SendMessageBatchRequestEntry,
+};
+use sha2::Digest;
+
+use super::client::kind_of;
+use super::convert::{self, Refusal};
+use super::relocate::Session;
+use super::stamps;
+use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Receipt, Result, Settled};
+use crate::letter::Value;
+
+impl Session {
+    /// Sends one batch of at most ten, once.
+    pub(super) async fn send(
+        &self,
+        batch: &[(usize, &Outgoing, SendMessageBatchRequestEntry)],
+    ) -> Vec<(usize, Result<Published>)> {
+        let action = || format!("send to {}", self.target.name);
+        let call = self
+            .client
+            .sdk
+            .send_message_batch()
+            .queue_url(&self.target.url)
+            .set_entries(Some(batch.iter().map(|(_, _, entry)| entry.clone()).collect()))
+            .customize()
+            .config_override(aws_sdk_sqs::Config::builder().retry_config(RetryConfig::disabled()));
+        match call.send().await {
+            Ok(answer) => {
+                let mut outcome: HashMap<String, Result<Published>> = HashMap::new();
+                for done in answer.successful {
+                    outcome.insert(done.id, Ok(Published { at: Some(done.message_id) }));
+                }
+                for failed in answer.failed {
+                    let text = failed.message.unwrap_or_default();
+                    let kind = match kind_of(&failed.code, None) {
+                        // The queue refuses this one; a fault of its own may be over on the next try.
+                        ErrorKind::Other if failed.sender_fault => ErrorKind::Rejected,
+                        ErrorKind::Other => ErrorKind::Unreachable,
+                        kind => kind,
+                    };
+                    let error = BrokerError::new(kind, action(), format!("{}: {text}", failed.code))
+                        .code(failed.code);
+                    outcome.insert(failed.id, Err(error));
+                }
+                batch
+                    .iter()
+                    .map(|(index, _, entry)| {
+                        let answer = outcome.remove(&entry.id).unwrap_or_else(|| {
+                            Err(BrokerError::new(
+                                ErrorKind::Unknown,
+                                action(),
+                                "SQS named it neither sent nor failed",
+                            ))
+                        });
+                        (*index, answer)
+                    })
+                    .collect()
+            }
+            Err(error) => {
+                // An answer of the service that says nothing about the messages: they may be there or not. Only
+                // "slow down" and "unavailable" come from before anything was taken in.
+                let blank = matches!(&error, SdkError::ServiceError(answer) if matches!(answer.raw().status().as_u16(), 500 | 502 | 504));
+                let mut error = self.client.error(action(), &error);
+                if blank && error.kind == ErrorKind::Unreachable {
+                    error.kind = ErrorKind::Unknown;
+                }
+                batch.iter().map(|(index, _, _)| (*index, Err(error.clone()))).collect()
+            }
+        }
+    }
+
+    /// The entry that a copy becomes, its size, or why SQS would refuse it.
+    pub(super) fn entry(
+        &self,
+        index: usize,
+        outgoing: &Outgoing,
+    ) -> std::result::Result<(SendMessageBatchRequestEntry, u64), Refusal> {
+        let message = &outgoing.message;
+        let body = convert::body(message)?;
+        let (packed, others) = stamps::pack(&message.headers);
+        let mut attributes = HashMap::new();
+        for (name, value) in others {
+            if attributes.insert(name.to_owned(), convert::attribute(name, value)?).is_some() {
+                return Err(Refusal { code: "ATTRIBUTE", why: format!("attribute {name} is there twice") });
+            }
+        }
+        if let Some(packed) = packed {
+            // S12: a producer's attribute is never dropped for ours.
+            if attributes.len() >= convert::MOST_ATTRIBUTES || attributes.contains_key(stamps::NAME) {
+                return Err(Refusal {
+                    code: "ATTRIBUTES",
+                    why: format!(
+                        "it has {} attributes of its own, SQS takes {}, and the run's mark needs one",
+                        attributes.len(),
+                        convert::MOST_ATTRIBUTES
+                    ),
+                });
+            }
+            attributes.insert(
+                stamps::NAME.to_owned(),
+                convert::attribute(stamps::NAME, &Value::from_text(packed))?,
+            );
+        }
+        if attributes.len() > convert::MOST_ATTRIBUTES {
+            let why =
+                format!("it has {} attributes, SQS takes {}", attributes.len(), convert::MOST_ATTRIBUTES);
+            return Err(Refusal { code: "ATTRIBUTES", why });
+        }
+        let size = convert::wire_size(body, &attributes);
+        if size > self.target.max_bytes {
+            let why = format!("it has {size} bytes, {} takes {}", self.target.name, self.target.max_bytes);
+            return Err(Refusal { code: "SIZE", why });
+        }
+        let mut entry = SendMessageBatchRequestEntry::builder()
+            .id(index.to_string())
+            .message_body(body)
+            .set_message_attributes((!attributes.is_empty()).then_some(attributes));
+        // The group is kept on standard queues too: fair queues go by it.
+        if let Some(group) = message.properties.first_text(convert::GROUP_ID) {
+            entry = entry.message_group_id(group);
+        }
+        if self.target.fifo {
+            entry = entry.message_deduplication_id(dedup_id(&self.source.arn, outgoing));
+        }
+        if let Some(trace) = message.properties.first_text(convert::TRACE)
+            && let Ok(value) =
+                MessageSystemAttributeValue::builder().data_type("String").string_value(trace).build()
+        {
+            entry =
+                entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);
+        }
+        let entry = entry.build().map_err(|error| Refusal { code: "ENTRY", why: error.to_string() })?;
+        Ok((entry, size))
+    }
+}
+
+/// Protocol §6: hash of the dead-letter queue, the letter's MessageId, its body and user attributes. No run in
+/// it, so that two ledgers cannot deliver twice (m07); never the producer's, which the queue may have seen
+/// less than five minutes ago and would swallow (m05, S02).
+fn dedup_id(queue_arn: &str, outgoing: &Outgoing) -> String {
+    let mut hash = sha2::Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    add(queue_arn.as_bytes());
+    add(outgoing.position.as_str().as_bytes());
+    add(outgoing.message.body.as_deref().unwrap_or_default());
+    for header in &outgoing.message.headers {
+        if crate::stamp::ALL.contains(&header.name.as_str()) {
+            continue;
+        }
+        add(header.name.as_bytes());
+        add(header.value.type_name().as_bytes());
+        match header.value.bytes() {
+            Some(bytes) => add(bytes),
+            None => add(format!("{:?}", header.value).as_bytes()),
+        }
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn refused(target: &str, refusal: Refusal) -> BrokerError {
+    BrokerError::new(ErrorKind::Rejected, format!("send to {target}"), refusal.why).code(refusal.code)
+}
+
+impl Session {
+    /// Deletes what was handed out once more after it was deleted. Not done: it comes again, and is again not
+    /// sent.
+    pub(super) async fn delete_again(&self, handles: &[String]) {
+        for chunk in handles.chunks(convert::BATCH) {
+            let mut call = self.client.sdk.delete_message_batch().queue_url(&self.source.url);
+            for (index, handle) in chunk.iter().enumerate() {
+                let entry =
+                    DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle);
+                if let Ok(entry) = entry.build() {
+                    call = call.entries(entry);
+                }
+            }
+            if let Err(error) = call.send().await {
+                let error = self.client.error(format!("delete from {}", self.source.name), &error);
+                tracing::warn!(%error, "a letter that came back after it was deleted could not be deleted again");
+            }
+        }
+    }
+
+    /// Deletes at most ten; only what is in `Successful` is gone (S20).
+    pub(super) async fn delete(&self, chunk: &[Receipt]) -> Vec<Settled> {
+        let mut call = self.client.sdk.delete_message_batch().queue_url(&self.source.url);
+        let mut known = Vec::new();
+        for (index, receipt) in chunk.iter().enumerate() {
+            let Some(handle) = self.handle(receipt) else { continue };
+            if let Ok(entry) =
+                DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle).build()
+            {
+                call = call.entries(entry);
+                known.push(index);
+            }
+        }
+        let mut outcomes: Vec<Settled> = chunk.iter().map(|_| Settled::Stale).collect();
+        if known.is_empty() {
+            return outcomes;
+        }
+        let action = format!("delete from {}", self.source.name);
+        match call.send().await {
+            Ok(answer) => {
+                for index in &known {
+                    if let Some(slot) = outcomes.get_mut(*index) {
+                        let silent = BrokerError::new(
+                            ErrorKind::Unknown,
+                            action.clone(),
+                            "SQS named it neither deleted nor failed",
+                        );
+                        *slot = Settled::Failed(silent);
+                    }
+                }
+                for done in answer.successful {
+                    if let Some(slot) =
+                        done.id.parse::<usize>().ok().and_then(|index| outcomes.get_mut(index))
+                    {
+                        *slot = Settled::Settled;
+                    }
+                }
+                for failed in answer.failed {
+                    if let Some(slot) =
+                        failed.id.parse::<usize>().ok().and_then(|index| outcomes.get_mut(index))
+                    {
+                        *slot = match kind_of(&failed.code, None) {
+                            ErrorKind::Stale => Settled::Stale,
+                            kind => {
+                                let text = failed.message.unwrap_or_default();
+                                Settled::Failed(BrokerError::new(
+                                    kind,
+                                    action.clone(),
+                                    format!("{}: {text}", failed.code),
+                                ))
+                            }
+                        };
+                    }
+                }
+            }
+            Err(error) => {
+                let error = self.client.error(action, &error);
+                for index in known {
+                    if let Some(slot) = outcomes.get_mut(index) {
+                        *slot = Settled::Failed(error.clone());
+                    }
+                }
+            }
+        }
+        outcomes
+    }
+}

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, SelectAll};
+use futures_util::{FutureExt, StreamExt};
 use lapin::Channel;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -75,14 +75,15 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Opens a channel and counts. Nothing is taken yet.
+    /// Opens a channel and counts. Nothing is taken yet, unless the count is 0: a quorum queue says that for a
+    /// moment after its server started, whatever it holds, so then it is asked for a letter.
     ///
     /// # Errors
     /// `NotFound`, `Denied`; `Locked` if somebody reads the queue exclusively.
     pub async fn open(link: &Link, queue: &str, cautious: bool) -> Result<Self> {
         let channel = link.channel().await?;
         let extent = ready(&channel, queue).await?;
-        Ok(Self {
+        let mut feed = Self {
             channel,
             queue: queue.to_owned(),
             consumers: Vec::new(),
@@ -97,7 +98,20 @@ impl Feed {
             first: if cautious { 1 } else { FIRST },
             withheld: 0,
             done: false,
-        })
+        };
+        if extent == 0 {
+            feed.start(feed.first).await?;
+            if let Ok(Some((from, item))) = tokio::time::timeout(QUIET, feed.arrivals.next()).await {
+                feed.arrived(from, item)?;
+                // Those that it gave out by now, and those that it has left.
+                let left = ready(&feed.channel, queue).await?;
+                while let Some(Some((from, item))) = feed.arrivals.next().now_or_never() {
+                    feed.arrived(from, item)?;
+                }
+                feed.extent = left + feed.early.len() as u64;
+            }
+        }
+        Ok(feed)
     }
 
     /// Letters ready at the start.
@@ -127,7 +141,7 @@ impl Feed {
             }
             if self.exhausted() {
                 // What came in since the start and is here already; nothing is waited for.
-                match futures_util::FutureExt::now_or_never(self.arrivals.next()) {
+                match self.arrivals.next().now_or_never() {
                     Some(Some((from, item))) => self.arrived(from, item)?,
                     _ => return Ok(None),
                 }
@@ -155,6 +169,22 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// What came in since the extent was read, without waiting: nothing while the extent is not read.
+    ///
+    /// # Errors
+    /// As [`Feed::next`].
+    pub async fn newly(&mut self) -> Result<Vec<Delivery>> {
+        let mut new = Vec::new();
+        if self.exhausted() {
+            // An answer on this channel comes behind the letters that were sent before it.
+            ready(&self.channel, &self.queue).await?;
+            while let Some(delivery) = self.next().await? {
+                new.push(delivery);
+            }
+        }
+        Ok(new)
     }
 
     fn take_due(&mut self) -> Option<Delivery> {

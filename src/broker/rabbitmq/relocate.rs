@@ -1,7 +1,7 @@
 //! One run on one dead-letter queue: the lock, letters held in order, copies sent, originals removed behind
 //! the queue's own answer.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use async_trait::async_trait;
 use lapin::options::QueueDeclareOptions;
@@ -38,6 +38,8 @@ pub(super) struct Run {
     reading: Option<Reading>,
     /// Counts the readings: a receipt of an earlier one is worth nothing.
     generation: u32,
+    /// Counts the claims: a receipt of before a release is worth nothing either (m21).
+    claims: u64,
     /// Most equal letters that the manifest was seen to name.
     equal: u32,
     refailed: HashSet<u64>,
@@ -49,8 +51,31 @@ struct Reading {
     feed: Feed,
     letters: Letters,
     claimed: HashSet<u64>,
+    /// Letters in the engine's hands, by delivery tag, with the number of the claim that gave them out.
+    out: HashMap<u64, Out>,
+    /// Letters that it gave back: held until the end, and given out again if they are wanted again.
+    released: BTreeMap<u64, Out>,
+    /// Read, and not asked for yet.
+    waiting: VecDeque<Held>,
     /// Letters that would not survive being given back.
     at_limit: BTreeMap<u64, RawLetter>,
+}
+
+impl Reading {
+    /// Notes a letter that would not survive being given back; the number in this run of a copy that died
+    /// again: proof that it arrived, and never chased.
+    fn note(&mut self, held: &Held, own: &str, limit: Option<u32>) -> Option<u64> {
+        if limit.is_some_and(|limit| held.returned >= limit) {
+            self.at_limit.insert(held.tag, held.letter.clone());
+        }
+        held.letter.message.headers.last_text(stamp::RUN)?.strip_prefix(own)?.parse().ok()
+    }
+}
+
+struct Out {
+    seq: u64,
+    claim: u64,
+    letter: RawLetter,
 }
 
 /// What a run starts from.
@@ -105,6 +130,7 @@ impl Run {
             publisher,
             reading: None,
             generation: 0,
+            claims: 0,
             equal: 1,
             refailed: HashSet::new(),
             notes,
@@ -122,6 +148,9 @@ impl Run {
             feed,
             letters: Letters::of(&self.queue),
             claimed: HashSet::new(),
+            out: HashMap::new(),
+            waiting: VecDeque::new(),
+            released: BTreeMap::new(),
             at_limit: BTreeMap::new(),
         });
         Ok(())
@@ -162,18 +191,14 @@ impl Run {
             .find_map(|other| (ask.wanted)(&wire::position(&identity, other)).and_then(open))
     }
 
-    fn receipt(&self, tag: u64) -> Receipt {
-        Receipt(format!("{}.{tag}", self.generation))
-    }
-
-    /// The delivery tag, if the receipt is of this reading and still held.
+    /// The delivery tag, if the receipt is of this reading, not given back since, and still held.
     fn tag(&self, receipt: &Receipt) -> Option<u64> {
-        let (generation, tag) = receipt.0.split_once('.')?;
-        if generation.parse() != Ok(self.generation) {
-            return None;
-        }
-        let tag = tag.parse().ok()?;
-        self.reading.as_ref().filter(|reading| reading.feed.holds(tag)).map(|_| tag)
+        let mut parts = receipt.0.split('.').map(|part| part.parse::<u64>().ok());
+        let (generation, claim, tag) = (parts.next()??, parts.next()??, parts.next()??);
+        let reading = self.reading.as_ref()?;
+        let out = reading.out.get(&tag)?;
+        let valid = generation == u64::from(self.generation) && out.claim == claim && reading.feed.holds(tag);
+        valid.then_some(tag)
     }
 }
 
@@ -188,37 +213,54 @@ impl Mover for Run {
         let own = format!("{}/", self.task.run);
         let mut claims = Claims::default();
         let mut refailed: Vec<u64> = Vec::new();
-        let mut got = Vec::new();
+        let mut got: Vec<(u64, u64, RawLetter)> = Vec::new();
+        self.claims += 1;
+        let claim = self.claims;
         let reading = self.reading().await?;
+        for wanted in ask.next.iter().take(ask.limit) {
+            let again = reading.released.iter().find(|(_, out)| out.seq == wanted.seq).map(|(tag, _)| *tag);
+            if let Some((tag, out)) = again.and_then(|tag| Some((tag, reading.released.remove(&tag)?))) {
+                got.push((out.seq, tag, out.letter));
+            }
+        }
         while got.len() < ask.limit {
-            let Some(delivery) = reading.feed.next().await? else {
-                claims.exhausted = true;
-                break;
+            let held = match reading.waiting.pop_front() {
+                Some(held) => held,
+                None => {
+                    let Some(delivery) = reading.feed.next().await? else {
+                        claims.exhausted = true;
+                        break;
+                    };
+                    let held = reading.letters.take(delivery);
+                    if let Some(seq) = reading.note(&held, &own, limit) {
+                        refailed.push(seq);
+                        continue;
+                    }
+                    held
+                }
             };
-            let held = reading.letters.take(delivery);
-            if limit.is_some_and(|limit| held.returned >= limit) {
-                reading.at_limit.insert(held.tag, held.letter.clone());
-            }
-            let sent_by = held.letter.message.headers.last_text(stamp::RUN);
-            if let Some(seq) = sent_by.and_then(|text| text.strip_prefix(&own)?.parse().ok()) {
-                // A copy of this run that died again: proof that it arrived, and never chased.
-                refailed.push(seq);
-                continue;
-            }
             if let Some(seq) = Self::wanted(ask, &held, most, &reading.claimed) {
                 reading.claimed.insert(seq);
-                got.push((seq, held));
+                got.push((seq, held.tag, held.letter));
             }
         }
         if claims.exhausted {
             let open = ask.next.iter().filter(|wanted| !reading.claimed.contains(&wanted.seq));
             claims.missing = open.map(|wanted| (wanted.seq, Missing::NotSeen)).collect();
         }
-        self.refailed.extend(refailed);
+        for (seq, tag, letter) in &got {
+            reading.out.insert(*tag, Out { seq: *seq, claim, letter: letter.clone() });
+        }
+        let generation = self.generation;
         claims.got = got
             .into_iter()
-            .map(|(seq, held)| Claimed { seq, receipt: self.receipt(held.tag), letter: held.letter })
+            .map(|(seq, tag, letter)| Claimed {
+                seq,
+                receipt: Receipt(format!("{generation}.{claim}.{tag}")),
+                letter,
+            })
             .collect();
+        self.refailed.extend(refailed);
         Ok(claims)
     }
 
@@ -237,6 +279,7 @@ impl Mover for Run {
             Some(reading) if !held.is_empty() => {
                 for tag in &held {
                     reading.at_limit.remove(tag);
+                    reading.out.remove(tag);
                 }
                 reading.feed.settle(&held).await
             }
@@ -251,9 +294,17 @@ impl Mover for Run {
             .collect()
     }
 
-    /// Nothing happens before the end: giving single letters back puts them to the tail on some queue types,
-    /// and closing gives all of them back in order.
-    async fn release(&mut self, _batch: &[Receipt]) -> Result<()> {
+    /// Stays held until the end: giving single letters back puts them to the tail on some queue types, and
+    /// closing gives all of them back in order.
+    async fn release(&mut self, batch: &[Receipt]) -> Result<()> {
+        for receipt in batch {
+            if let Some(tag) = self.tag(receipt)
+                && let Some(reading) = self.reading.as_mut()
+                && let Some(out) = reading.out.remove(&tag)
+            {
+                reading.released.insert(tag, out);
+            }
+        }
         Ok(())
     }
 
@@ -276,6 +327,21 @@ impl Mover for Run {
     }
 
     async fn refailed(&mut self) -> Result<Option<u64>> {
+        let own = format!("{}/", self.task.run);
+        let limit = self.limit;
+        if let Some(reading) = self.reading.as_mut().filter(|reading| reading.feed.alive()) {
+            for delivery in reading.feed.newly().await? {
+                let held = reading.letters.take(delivery);
+                let seq = reading.note(&held, &own, limit);
+                match seq {
+                    Some(seq) => {
+                        self.refailed.insert(seq);
+                    }
+                    // Somebody else's, or one of ours that came back late: the next claim sees it.
+                    None => reading.waiting.push_back(held),
+                }
+            }
+        }
         Ok(Some(self.refailed.len() as u64))
     }
 

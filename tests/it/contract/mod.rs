@@ -5,6 +5,8 @@ pub mod browse;
 #[cfg(feature = "kafka")]
 mod kafka;
 pub mod provision;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
 pub mod relocate;
 mod sqlite;
 #[cfg(feature = "sqs")]

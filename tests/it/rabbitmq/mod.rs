@@ -1,5 +1,9 @@
 //! RabbitMQ on a real server, which `scripts/test` starts and names in the environment.
 
+mod faults;
 mod look;
+mod own;
+mod provision;
+mod refusals;
 mod relocate;
-mod server;
+pub mod server;

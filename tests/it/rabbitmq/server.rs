@@ -44,6 +44,10 @@ impl Server {
 
     /// Asks the management API; gives status and body.
     pub fn api(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        self.ask(method, path, body).unwrap()
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, String), ureq::Error> {
         use base64::Engine as _;
         let login =
             base64::engine::general_purpose::STANDARD.encode(format!("{}:{}", self.user, self.password));
@@ -55,8 +59,8 @@ impl Server {
             .header("content-type", "application/json")
             .body(body.to_owned())
             .unwrap();
-        let mut answer = agent.run(request).unwrap();
-        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+        let mut answer = agent.run(request)?;
+        Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
     }
 
     /// A new virtual host.
@@ -96,7 +100,8 @@ pub struct Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.server.api("DELETE", &format!("vhosts/{}", self.name), "");
+        // A server of the test's own may be gone by now.
+        let _ = self.server.ask("DELETE", &format!("vhosts/{}", self.name), "");
     }
 }
 
@@ -246,6 +251,33 @@ impl Host {
             password: Some(secret(&self.server.password, "${MQ_PASSWORD}")),
             options,
             ..BrokerDecl::default()
+        }
+    }
+
+    /// The server ends every connection of this virtual host whose name begins so, and is waited for.
+    pub async fn end_connections(&self, named: &str) {
+        let list = format!("vhosts/{}/connections", self.name);
+        let mut ended = 0;
+        for _ in 0..60 {
+            let (_, body) = self.server.api("GET", &list, "");
+            let all: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap_or_default();
+            let theirs: Vec<&str> = all
+                .iter()
+                .filter(|one| {
+                    let name = one["client_properties"]["connection_name"].as_str();
+                    name.is_some_and(|name| name.starts_with(named))
+                })
+                .filter_map(|one| one["name"].as_str())
+                .collect();
+            if theirs.is_empty() && ended > 0 {
+                return;
+            }
+            for name in theirs {
+                let path: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+                self.server.api("DELETE", &format!("connections/{path}"), "");
+                ended += 1;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 

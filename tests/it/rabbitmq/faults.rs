@@ -1,0 +1,255 @@
+//! What breaks in the middle: the connection, the confirm, the server. Nothing is lost; what may be twice is
+//! named in doubt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use redrive::broker::{ErrorKind, Outgoing, Receipt, Settled};
+use redrive::letter::Position;
+use redrive::topology::{At, BrokerDecl, Secret};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::own;
+use super::relocate::{claim, copy, numbered, task};
+use super::server::{Host, Server, channel, open};
+
+/// A TCP proxy that can fall silent towards the client, and cut everything.
+struct Proxy {
+    port: u16,
+    /// Answers of the server are swallowed from now on.
+    swallow: Arc<AtomicBool>,
+    cut: tokio::sync::watch::Sender<u64>,
+    delay: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    async fn to(url: &str) -> Self {
+        let place = url.split_once("://").unwrap().1.to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (cut, cuts) = tokio::sync::watch::channel(0);
+        let swallow = Arc::new(AtomicBool::new(false));
+        let delay = Arc::new(AtomicU64::new(0));
+        let (quiet, late) = (Arc::clone(&swallow), Arc::clone(&delay));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&place).await.unwrap();
+                let (quiet, late, mut cuts) = (Arc::clone(&quiet), Arc::clone(&late), cuts.clone());
+                tokio::spawn(async move {
+                    let (mut from_client, mut to_client) = client.into_split();
+                    let (mut from_server, mut to_server) = server.into_split();
+                    cuts.mark_unchanged();
+                    let up = async {
+                        let mut bytes = vec![0; 64 * 1024];
+                        while let Ok(n @ 1..) = from_client.read(&mut bytes).await {
+                            if to_server.write_all(&bytes[..n]).await.is_err() {
+                                break;
+                            }
+                        }
+                    };
+                    let down = async {
+                        let mut bytes = vec![0; 64 * 1024];
+                        while let Ok(n @ 1..) = from_server.read(&mut bytes).await {
+                            tokio::time::sleep(Duration::from_millis(late.load(Ordering::SeqCst))).await;
+                            if quiet.load(Ordering::SeqCst) {
+                                continue;
+                            }
+                            if to_client.write_all(&bytes[..n]).await.is_err() {
+                                break;
+                            }
+                        }
+                    };
+                    tokio::select! {
+                        () = up => {}
+                        () = down => {}
+                        _ = cuts.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { port, swallow, cut, delay }
+    }
+
+    fn cut(&self) {
+        self.cut.send_modify(|count| *count += 1);
+    }
+}
+
+fn through(proxy: &Proxy, host: &Host) -> BrokerDecl {
+    let wait = (At::nowhere("publish_timeout".to_owned()), At::nowhere(Secret::new("2s", "")));
+    let mut decl = host.decl(false);
+    decl.url = At::nowhere(format!("amqp://127.0.0.1:{}/{}", proxy.port, host.name));
+    decl.options.push(wait);
+    decl
+}
+
+async fn filled(server: &Server, letters: usize) -> (Host, Vec<(u64, Position)>) {
+    let host = server.host().await;
+    host.pair("quorum").await;
+    host.fill("orders.dlq", (0..letters).map(|n| n.to_string())).await;
+    let (seen, _) = host.inspect(false).await;
+    let wanted = numbered(&seen);
+    (host, wanted)
+}
+
+/// What renewing says once the cut is noticed.
+async fn lost(mover: &mut dyn redrive::broker::Mover) -> ErrorKind {
+    for _ in 0..100 {
+        if let Err(error) = mover.renew(&[]).await {
+            return error.kind;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("a cut connection is not noticed");
+}
+
+/// Every letter is in the dead-letter queue, in the target, or in both and named.
+async fn assert_nothing_lost(host: &Host, letters: usize, in_doubt: usize) {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let left = host.texts("orders.dlq").await;
+    let there = host.texts("orders").await;
+    let all: BTreeSet<&String> = left.iter().chain(&there).collect();
+    assert_eq!(all.len(), letters, "lost");
+    let twice = left.len() + there.len() - letters;
+    assert!(twice <= in_doubt, "{twice} are twice, and {in_doubt} were named");
+    let numbers: Vec<u64> = left.iter().map(|text| text.parse().unwrap()).collect();
+    assert!(numbers.is_sorted(), "the rest is out of order: {numbers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m14_a_confirm_that_does_not_come_is_unknown_and_the_letter_stays() {
+    let Some(server) = Server::get() else { return };
+    let (host, wanted) = filled(&server, 20).await;
+    let proxy = Proxy::to(&server.url).await;
+    let broker = open(&through(&proxy, &host)).await.unwrap();
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let claims = claim(&mut *mover, &wanted, 10).await;
+    let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r1", claimed)).collect();
+    proxy.swallow.store(true, Ordering::SeqCst);
+    let answers = mover.publish(&batch).await;
+    assert_eq!(answers.len(), 10);
+    for answer in answers {
+        assert_eq!(answer.unwrap_err().kind, ErrorKind::Unknown);
+    }
+    proxy.cut();
+    assert_eq!(lost(&mut *mover).await, ErrorKind::Fenced);
+    let _ = mover.end().await;
+    proxy.swallow.store(false, Ordering::SeqCst);
+    assert_nothing_lost(&host, 20, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_connection_loses_nothing_and_a_lost_lock_stops_the_run() {
+    let Some(server) = Server::get() else { return };
+    let (host, wanted) = filled(&server, 300).await;
+    let proxy = Proxy::to(&server.url).await;
+    proxy.delay.store(2, Ordering::SeqCst);
+    let broker = open(&through(&proxy, &host)).await.unwrap();
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let claims = claim(&mut *mover, &wanted, 100).await;
+    let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r1", claimed)).collect();
+    let (first, rest) = batch.split_at(50);
+    assert!(mover.publish(first).await.iter().all(Result::is_ok));
+    let receipts: Vec<Receipt> = first.iter().map(|one| one.receipt.clone()).collect();
+    assert!(mover.settle(&receipts).await.iter().all(|one| matches!(one, Settled::Settled)));
+    let (answers, ()) = tokio::join!(mover.publish(rest), async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        proxy.cut();
+    });
+    let unknown = answers.iter().filter(|answer| answer.is_err()).count();
+    for error in answers.into_iter().filter_map(Result::err) {
+        assert!(matches!(error.kind, ErrorKind::Unknown | ErrorKind::Fenced), "{error}");
+    }
+    let receipts: Vec<Receipt> = rest.iter().map(|one| one.receipt.clone()).collect();
+    for settled in mover.settle(&receipts).await {
+        assert!(!matches!(settled, Settled::Settled), "{settled:?}");
+    }
+    assert_eq!(lost(&mut *mover).await, ErrorKind::Fenced);
+    let _ = mover.end().await;
+    assert_nothing_lost(&host, 300, 50.max(unknown)).await;
+}
+
+/// What was reported as settled is gone, even if the connection dies at that moment (m22).
+#[tokio::test(flavor = "multi_thread")]
+async fn m22_settled_letters_do_not_come_back_when_the_connection_dies_at_once() {
+    let Some(server) = Server::get() else { return };
+    for round in 0..3 {
+        let (host, wanted) = filled(&server, 2_000).await;
+        let proxy = Proxy::to(&server.url).await;
+        let broker = open(&through(&proxy, &host)).await.unwrap();
+        let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+        let claims = claim(&mut *mover, &wanted, 2_000).await;
+        // Every second one: acknowledged one by one, the hard case.
+        let receipts: Vec<Receipt> =
+            claims.got.iter().step_by(2).map(|claimed| claimed.receipt.clone()).collect();
+        assert!(mover.settle(&receipts).await.iter().all(|one| matches!(one, Settled::Settled)));
+        proxy.cut();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.until("orders.dlq", 1_000).await;
+        drop(mover);
+        assert_eq!(host.ready("orders.dlq").await, 1_000, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_runs_at_once_and_a_consumer_that_takes_part_meanwhile() {
+    let Some(server) = Server::get() else { return };
+    let (host, wanted) = filled(&server, 200).await;
+    // Somebody else has taken the first twenty before the run, and takes no more.
+    let wire = host.connection.create_channel().await.unwrap();
+    for _ in 0..20 {
+        wire.basic_get("orders.dlq".into(), lapin::options::BasicGetOptions { no_ack: true }).await.unwrap();
+    }
+    let broker = host.broker(false).await;
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let other = host.broker(false).await.begin(&channel(), &task("r2")).await.err().unwrap();
+    assert_eq!(other.kind, ErrorKind::Locked);
+    let claims = claim(&mut *mover, &wanted, 500).await;
+    assert_eq!((claims.got.len(), claims.missing.len()), (180, 20), "m15: not seen, and not gone");
+    assert!(claims.missing.iter().all(|(_, why)| *why == redrive::broker::Missing::NotSeen));
+    mover.end().await.unwrap();
+    host.until("orders.dlq", 180).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_for_a_moment_and_one_that_is_killed() {
+    let Some(_) = Server::get() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let variables = own::start(folder.path());
+    let _guard = own::Guard(folder.path());
+    let value = |name: &str| variables.iter().find(|(key, _)| key == name).unwrap().1.clone();
+    let server = Server {
+        url: value("REDRIVE_TEST_RABBITMQ_URL"),
+        management: value("REDRIVE_TEST_RABBITMQ_MANAGEMENT"),
+        user: "guest".to_owned(),
+        password: "guest".to_owned(),
+    };
+    let (host, wanted) = filled(&server, 400).await;
+    let broker = host.broker(false).await;
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let claims = claim(&mut *mover, &wanted, 200).await;
+    let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r1", claimed)).collect();
+    assert!(mover.publish(&batch[..100]).await.iter().all(Result::is_ok));
+    let receipts: Vec<Receipt> = batch[..100].iter().map(|one| one.receipt.clone()).collect();
+    assert!(mover.settle(&receipts[..50]).await.iter().all(|one| matches!(one, Settled::Settled)));
+    // Stopped for a moment: everything waits, and goes on.
+    rustix::process::kill_process(own::pid(folder.path()), rustix::process::Signal::STOP).unwrap();
+    let resumed = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        rustix::process::kill_process(own::pid(folder.path()), rustix::process::Signal::CONT).unwrap();
+    };
+    let (answers, ()) = tokio::join!(mover.publish(&batch[100..150]), resumed);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    // Killed: nothing more is confirmed.
+    own::kill(folder.path());
+    let answers = mover.publish(&batch[150..]).await;
+    assert!(answers.iter().all(Result::is_err));
+    let settled = mover.settle(&receipts[50..]).await;
+    assert!(settled.iter().all(|one| !matches!(one, Settled::Settled)));
+    let _ = mover.end().await;
+    let error = broker.depths(&channel()).await.err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+}

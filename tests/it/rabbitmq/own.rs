@@ -1,0 +1,45 @@
+//! Servers that a test starts for itself, because it stops or kills them.
+
+use std::path::Path;
+use std::process::Command;
+
+fn script() -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/brokers/rabbitmq"))
+}
+
+/// Starts one on free ports with its data in `folder`; gives the variables that name it.
+pub fn start(folder: &Path) -> Vec<(String, String)> {
+    let done = script().arg("start").arg(folder).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Ends the server when the test ends, however it ends.
+pub struct Guard<'a>(pub &'a Path);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        stop(self.0);
+    }
+}
+
+/// Ends it.
+pub fn stop(folder: &Path) {
+    let _ = script().arg("stop").arg(folder).status();
+}
+
+/// As a power cut.
+pub fn kill(folder: &Path) {
+    assert!(script().arg("kill").arg(folder).status().unwrap().success());
+}
+
+/// Process id of the server.
+pub fn pid(folder: &Path) -> rustix::process::Pid {
+    let text = std::fs::read_to_string(folder.join("beam.pid")).unwrap();
+    rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+}

@@ -52,7 +52,7 @@ const LOST: u8 = 3;
 /// Most groups that may be held by what happened in the run, so that its memory stays bounded.
 const HELD_GROUPS: usize = 250_000;
 /// Most entries that wait for a commit on the path whose truth lies with the broker.
-const PENDING: usize = 8_192;
+const PENDING: usize = 4_096;
 
 /// The state of a run in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -229,6 +229,14 @@ impl Machine {
             for seq in now.stale {
                 self.claim_ran_out(*seq);
             }
+            // Before the next batch, or a run that never has to wait would never write anything down.
+            let due = self.pending.len() >= PENDING || now.flush && !self.pending.is_empty();
+            if due && self.rules.transaction {
+                return self.commit();
+            }
+            if self.release.len() >= self.rules.batch {
+                return Action::Release(std::mem::take(&mut self.release));
+            }
             let room = self.rules.window.saturating_sub(self.letters.len());
             if now.more && room > self.rules.window / 4 {
                 return Action::Offer(room);
@@ -245,7 +253,8 @@ impl Machine {
         if !self.to_prove.is_empty() {
             return Action::Prove(self.to_prove.clone());
         }
-        let waits_for_record = self.letters.values().any(|letter| letter.phase == Phase::Recording);
+        let waits_for_record =
+            !mutated("m02") && self.pending.iter().any(|(_, write)| *write == Write::Published);
         if waits_for_record || self.pending.len() >= PENDING || (now.flush && !self.pending.is_empty()) {
             return self.commit();
         }

@@ -13,6 +13,7 @@ use crate::broker::{
     Ask, BrokerError, Claimed, ErrorKind, Fate, Intent, Missing, Outgoing, Proof, Published, Receipt,
     Settled, Wanted,
 };
+use crate::dead_letter::DeadLetter;
 use crate::ledger::{Entry, LedgerError, LetterState};
 use crate::letter::Position;
 use crate::manifest::{Line, hex};
@@ -36,11 +37,8 @@ impl Engine<'_> {
             Action::Prove(batch) => self.prove(batch).await,
             Action::Release(seqs) => {
                 failpoint::hit("before_release");
-                let receipts: Vec<Receipt> = seqs
-                    .iter()
-                    .filter_map(|seq| self.hand.remove(seq))
-                    .map(|hand| hand.claimed.receipt)
-                    .collect();
+                let receipts: Vec<Receipt> =
+                    seqs.iter().filter_map(|seq| self.hand.remove(seq)).map(|hand| hand.receipt).collect();
                 // A failed release changes no outcome: the claim ends by itself (protocol §3).
                 if let Err(error) = self.job.mover.release(&receipts).await {
                     tracing::warn!(%error, "claims could not be given back; they end by themselves");
@@ -191,15 +189,16 @@ impl Engine<'_> {
     }
 
     /// The copy is made at once, so that a batch only has to be handed over.
-    fn take(&mut self, mut claimed: Claimed, asked_at: Duration) {
-        let letter = self.dead_letter(&claimed);
-        let copy = copy::outgoing(&letter, &self.job.run, claimed.seq).map_err(|prospect| match prospect {
+    fn take(&mut self, claimed: Claimed, asked_at: Duration) {
+        let Claimed { seq, receipt, letter } = claimed;
+        let position = letter.position.clone();
+        let letter = DeadLetter::of(letter, self.job.channel);
+        let copy = copy::outgoing(&letter, &self.job.run, seq).map_err(|prospect| match prospect {
             crate::failure::Prospect::Refused { why, way_round } => format!("{why}; {way_round}"),
             other => format!("{other:?}"),
         });
-        claimed.letter.message = crate::letter::Message::default();
         let until = asked_at + self.job.settings.claim_for;
-        self.hand.insert(claimed.seq, InHand { claimed, copy, until });
+        self.hand.insert(seq, InHand { receipt, position, copy, until });
     }
 
     /// The batch as the broker takes it, and what cannot be made into a copy.
@@ -208,21 +207,22 @@ impl Engine<'_> {
         let mut ready = Vec::with_capacity(batch.len());
         let mut unfit = Vec::new();
         for seq in batch {
-            let Some(hand) = self.hand.get(seq) else {
+            let Some(hand) = self.hand.get_mut(seq) else {
                 unfit.push((*seq, "its claim is lost".to_owned()));
                 continue;
             };
-            match &hand.copy {
+            match &mut hand.copy {
                 Err(why) => unfit.push((*seq, why.clone())),
                 Ok(message) => {
                     let line = self.lines.get(seq);
                     ready.push(Outgoing {
                         seq: *seq,
-                        receipt: hand.claimed.receipt.clone(),
-                        position: hand.claimed.letter.position.clone(),
+                        receipt: hand.receipt.clone(),
+                        position: hand.position.clone(),
                         attempt: self.machine.attempt(*seq),
                         first_intent: *self.first_intent.entry(*seq).or_insert(now),
-                        message: message.clone(),
+                        // Lent: what is not moved comes back by `still_in_hand`.
+                        message: std::mem::take(message),
                         group: line.and_then(|line| line.group.clone()),
                     });
                 }
@@ -231,12 +231,19 @@ impl Engine<'_> {
         (ready, unfit)
     }
 
+    /// Copies that may be sent again go back to where they were lent from.
+    fn still_in_hand(&mut self, batch: Vec<Outgoing>) {
+        for outgoing in batch {
+            if let Some(hand) = self.hand.get_mut(&outgoing.seq) {
+                hand.copy = Ok(outgoing.message);
+            }
+        }
+    }
+
     async fn send(&mut self, publish: Vec<u64>, settle: Vec<u64>) {
         failpoint::hit("before_send");
-        let receipts: Vec<(u64, Receipt)> = settle
-            .iter()
-            .filter_map(|seq| Some((*seq, self.hand.get(seq)?.claimed.receipt.clone())))
-            .collect();
+        let receipts: Vec<(u64, Receipt)> =
+            settle.iter().filter_map(|seq| Some((*seq, self.hand.get(seq)?.receipt.clone()))).collect();
         let mut settled: Vec<(u64, SettleReply)> = settle
             .iter()
             .filter(|seq| !self.hand.contains_key(seq))
@@ -280,6 +287,7 @@ impl Engine<'_> {
             replies.push((outgoing.seq, reply));
         }
         replies.sort_by_key(|(seq, _)| *seq);
+        self.still_in_hand(ready);
         self.machine.sent(&replies, &settled);
     }
 
@@ -331,6 +339,7 @@ impl Engine<'_> {
             outgoing.group.as_ref().is_none_or(|group| !barred.contains(group)) || super::mutated("m23")
         });
         fates.extend(stay.iter().map(|outgoing| (outgoing.seq, FateOf::Withdrawn)));
+        self.still_in_hand(stay);
         let result = match go.is_empty() {
             true => Ok(Vec::new()),
             false => self.job.mover.transfer(&go).await,
@@ -359,6 +368,7 @@ impl Engine<'_> {
                     fates.push((outgoing.seq, fate));
                 }
                 fates.sort_by_key(|(seq, _)| *seq);
+                self.still_in_hand(go);
                 self.machine.transferred(&fates);
             }
             Err(error) => {
@@ -373,6 +383,7 @@ impl Engine<'_> {
                 }
                 self.machine.transferred(&fates);
                 let tried: Vec<u64> = go.iter().map(|outgoing| outgoing.seq).collect();
+                self.still_in_hand(go);
                 self.machine.transfer_failed(&tried, reply);
             }
         }

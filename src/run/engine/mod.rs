@@ -21,11 +21,10 @@ use super::machine::{Action, Machine, Now, Rules, Start, Stop};
 use super::mutation::mutated;
 use super::pace::Pace;
 use super::recovery::{Orders, start_of};
-use crate::broker::{Atomicity, BrokerError, Capabilities, Claimed, Dedup, ErrorKind, Mover, Proof};
+use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
 use crate::clock::{Clock, Time};
-use crate::dead_letter::DeadLetter;
 use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
-use crate::letter::Message;
+use crate::letter::{Message, Position};
 use crate::manifest::{Line, OrderPolicy, Reader};
 use crate::topology::{Channel, Rate};
 
@@ -111,7 +110,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A letter in our hands: its claim, and the copy that will be sent.
 struct InHand {
-    claimed: Claimed,
+    receipt: Receipt,
+    position: Position,
     copy: Result<Message, String>,
     until: Duration,
 }
@@ -306,7 +306,7 @@ impl Engine<'_> {
     async fn renew(&mut self) -> Result<(), EngineError> {
         let at = self.job.clock.elapsed();
         let held: Vec<u64> = self.machine.in_hand().filter(|seq| self.hand.contains_key(seq)).collect();
-        let receipts: Vec<_> = held.iter().map(|seq| self.hand[seq].claimed.receipt.clone()).collect();
+        let receipts: Vec<_> = held.iter().map(|seq| self.hand[seq].receipt.clone()).collect();
         match self.job.mover.renew(&receipts).await {
             Ok(()) => {
                 self.renewed = at;
@@ -457,10 +457,6 @@ impl Engine<'_> {
     fn resend_is_idempotent(&self, seq: u64) -> bool {
         let first = self.first_intent.get(&seq).copied();
         is_idempotent(self.job.capabilities.dedup, first, self.job.clock.now())
-    }
-
-    fn dead_letter(&self, claimed: &Claimed) -> DeadLetter {
-        DeadLetter::of(claimed.letter.clone(), self.job.channel)
     }
 }
 

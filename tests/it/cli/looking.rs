@@ -365,7 +365,7 @@ fn show_says_what_died_why_and_what_a_redrive_would_do() {
       order    behind 1 earlier letter of C-3, from m5 on: held until they went
       add      redrive-run, redrive-count 1, redrive-from
     --- stderr
-    next  redrive inspect orders --letters --cause 91be4d
+    next  redrive select orders --cause 91be4d --limit 200 --out orders-91be4d.jsonl --reason TEXT
     "#);
     insta::assert_snapshot!(env.line("show orders m3 --why").ok(), @r"
     orders · local · orders.dlq, letter m3

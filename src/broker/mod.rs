@@ -5,6 +5,7 @@
 //! here, its `mod` line and its line in [`BROKERS`].
 
 mod error;
+mod holder;
 mod kafka;
 mod looking;
 mod moving;

@@ -18,6 +18,10 @@ use crate::topology::BrokerDecl;
 /// How long a metadata or admin call may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What to look at when nobody answers.
+const NOBODY: &str =
+    "check that a broker listens there, and that security.protocol in its options fits the listener";
+
 /// What every role shares.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -219,29 +223,36 @@ impl Client {
                 | C::AllBrokersDown
                 | C::Resolve
         );
-        // A call that only timed out says nothing; the callbacks have heard why.
+        // A call that only timed out says nothing; the callbacks have heard why, once they are asked.
+        for _ in 0..if silent { 50 } else { 0 } {
+            if self.asking.poll(Duration::ZERO).is_none() {
+                break;
+            }
+        }
         if silent && let Some((heard, reason)) = self.heard.last() {
             let (kind, hint) = match heard {
                 C::Authentication | C::SaslAuthenticationFailed => (
                     ErrorKind::Denied,
                     Some("check username and password of this broker in the topology".to_owned()),
                 ),
-                C::SSL => (ErrorKind::Denied, Some("check security.protocol and ssl.ca.location in its options".to_owned())),
-                C::Resolve => (ErrorKind::Unreachable, Some("check the host names in its url".to_owned())),
-                _ => (
-                    ErrorKind::Unreachable,
-                    Some(
-                        "check that a broker listens there, and that security.protocol in its options fits the listener"
-                            .to_owned(),
-                    ),
+                C::SSL => (
+                    ErrorKind::Denied,
+                    Some("check security.protocol and ssl.ca.location in its options".to_owned()),
                 ),
+                C::Resolve => (ErrorKind::Unreachable, Some("check the host names in its url".to_owned())),
+                _ => (ErrorKind::Unreachable, Some(NOBODY.to_owned())),
             };
             let mut error = BrokerError::new(kind, action, format!("{} ({})", tidy(&reason), self.place()))
                 .code(format!("{heard:?}"));
             error.hint = hint;
             return error;
         }
-        BrokerError::new(kind, action, format!("{} ({})", tidy(text), self.place())).code(format!("{code:?}"))
+        let mut error = BrokerError::new(kind, action, format!("{} ({})", tidy(text), self.place()))
+            .code(format!("{code:?}"));
+        if silent && kind == ErrorKind::Unreachable {
+            error.hint = Some(NOBODY.to_owned());
+        }
+        error
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::browse::{Extent, Reading, Step};
 use super::client::{Client, PATIENCE};
 use super::producer::{Record, TRANSACTION};
-use crate::broker::{BrokerError, ErrorKind, Result};
+use crate::broker::{BrokerError, ErrorKind, Result, holder};
 use crate::clock::Time;
 use crate::letter::{Headers, Place};
 
@@ -49,6 +49,9 @@ pub(super) struct Lock {
     pub(super) lease_ms: u64,
     /// Given back in order.
     pub(super) free: bool,
+    /// Which process, where it can be seen whether that lives.
+    #[serde(default)]
+    process: Option<String>,
 }
 
 impl Lock {
@@ -62,12 +65,18 @@ impl Lock {
             at,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
             free: false,
+            process: holder::this_process(),
         }
+    }
+
+    /// When it ends without a heartbeat.
+    pub(super) fn until(&self) -> Time {
+        self.at.plus(Duration::from_millis(self.lease_ms))
     }
 
     /// Does it hold others back at `now`?
     pub(super) fn alive(&self, now: Time) -> bool {
-        !self.free && now < self.at.plus(Duration::from_millis(self.lease_ms))
+        !self.free && now < self.until() && !self.process.as_deref().is_some_and(holder::surely_dead)
     }
 }
 

@@ -233,13 +233,16 @@ impl Serve for Kafka {
         for channel in channels {
             let names = names(channel);
             group.push(channel.name.value.clone());
+            let partitions = Topic::read(&self.client, &names.return_to).await?.partitions;
             for (tier, topic) in channel.tiers.iter().zip(&names.tiers) {
                 let known = Topic::read(&self.client, topic).await?;
                 tiers.push(serve::Tier {
                     topic: topic.clone(),
                     delay: tier.delay.value,
                     target: names.return_to.clone(),
+                    partitions,
                     retention: known.retention,
+                    append_time: known.append_time,
                 });
             }
         }

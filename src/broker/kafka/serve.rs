@@ -22,8 +22,8 @@ use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState}
 use crate::clock::Time;
 use crate::letter::{Headers, Value};
 
-/// Records of one partition that are held in memory while they wait.
-const HELD: usize = 2_000;
+/// Records of one partition that are held in memory while they wait, and their bytes.
+const HELD: (usize, usize) = (2_000, 4 * 1024 * 1024);
 /// Most time a step spends on fetching.
 const FETCH: Duration = Duration::from_millis(40);
 
@@ -33,7 +33,10 @@ pub(super) struct Tier {
     pub(super) topic: String,
     pub(super) delay: Duration,
     pub(super) target: String,
+    /// Partitions of the target.
+    pub(super) partitions: i32,
     pub(super) retention: Option<Duration>,
+    pub(super) append_time: bool,
 }
 
 /// A fetched record.
@@ -41,13 +44,43 @@ struct Waiting {
     offset: i64,
     due: Time,
     record: Record,
+    bytes: usize,
 }
 
-/// Partitions that a rebalance took away: what was fetched of them is another relay's.
+/// What was fetched of one partition, in order.
+#[derive(Default)]
+struct Held {
+    queue: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl Held {
+    fn full(&self) -> bool {
+        self.queue.len() >= HELD.0 || self.bytes >= HELD.1
+    }
+
+    fn low(&self) -> bool {
+        self.queue.len() < HELD.0 / 2 && self.bytes < HELD.1 / 2
+    }
+
+    fn drop_first(&mut self, count: usize) {
+        let count = count.min(self.queue.len());
+        self.bytes -= self.queue.drain(..count).map(|waiting| waiting.bytes).sum::<usize>();
+    }
+}
+
+/// Partitions that a rebalance took away or gave: what was fetched of them before is another relay's, or old.
 #[derive(Clone, Default)]
 struct Watch {
     heard: Heard,
-    gone: Arc<Mutex<Vec<(String, i32)>>>,
+    moved: Arc<Mutex<Vec<(String, i32, bool)>>>,
+}
+
+impl Watch {
+    fn note(&self, list: &TopicPartitionList, came: bool) {
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        moved.extend(list.elements().iter().map(|one| (one.topic().to_owned(), one.partition(), came)));
+    }
 }
 
 impl ClientContext for Watch {
@@ -63,8 +96,13 @@ impl ClientContext for Watch {
 impl ConsumerContext for Watch {
     fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(list) = rebalance {
-            let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-            gone.extend(list.elements().iter().map(|one| (one.topic().to_owned(), one.partition())));
+            self.note(list, false);
+        }
+    }
+
+    fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(list) = rebalance {
+            self.note(list, true);
         }
     }
 }
@@ -75,7 +113,7 @@ struct Inner {
     consumer: BaseConsumer<Watch>,
     watch: Watch,
     lane: Lane,
-    held: BTreeMap<(String, i32), VecDeque<Waiting>>,
+    held: BTreeMap<(String, i32), Held>,
     paused: HashSet<(String, i32)>,
 }
 
@@ -94,6 +132,14 @@ impl Tiers {
                     "its retention is under its delay and a day: a relay that is down over a night would lose messages",
                 )
                 .hint("redrive apply sets it"));
+            }
+            if !tier.append_time {
+                return Err(BrokerError::new(
+                    ErrorKind::Rejected,
+                    format!("serve {}", tier.topic),
+                    "its messages carry their producers' times, which must not decide when they are due",
+                )
+                .hint("redrive apply sets message.timestamp.type=LogAppendTime"));
             }
         }
         let (client, group, owner) = (client.clone(), group.to_owned(), owner.to_owned());
@@ -153,7 +199,7 @@ impl Inner {
         let until = Instant::now() + FETCH;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            self.drop_revoked();
+            self.rebalanced()?;
             match self.consumer.poll(left.max(Duration::from_millis(1))) {
                 None => return Ok(()),
                 Some(Ok(record)) => {
@@ -167,13 +213,16 @@ impl Inner {
                         .into_iter()
                         .map(|(name, value)| (name, value.map_or(Value::Null, Value::from_bytes)))
                         .collect();
+                    let bytes = record.payload_len() + record.key_len() + 200;
                     let waiting = Waiting {
+                        bytes,
                         offset: record.offset(),
                         due: at.plus(tier.delay),
                         record: Record {
                             topic: tier.target.clone(),
                             // Without a key the partition is kept: order among such records is by partition.
-                            partition: None,
+                            partition: (record.key().is_none() && record.partition() < tier.partitions)
+                                .then(|| record.partition()),
                             key: record.key().map(<[u8]>::to_vec),
                             value: record.payload().map(<[u8]>::to_vec),
                             headers,
@@ -181,9 +230,10 @@ impl Inner {
                         },
                     };
                     let key = (topic.to_owned(), record.partition());
-                    let queue = self.held.entry(key.clone()).or_default();
-                    queue.push_back(waiting);
-                    if queue.len() >= HELD && self.paused.insert(key.clone()) {
+                    let held = self.held.entry(key.clone()).or_default();
+                    held.queue.push_back(waiting);
+                    held.bytes += bytes;
+                    if held.full() && self.paused.insert(key.clone()) {
                         self.flow(&key, false)?;
                     }
                 }
@@ -208,24 +258,30 @@ impl Inner {
         done.map_err(|error| self.client.error("hold a tier's partition", &error))
     }
 
-    fn drop_revoked(&mut self) {
-        let gone = std::mem::take(&mut *self.watch.gone.lock().unwrap_or_else(PoisonError::into_inner));
-        for key in gone {
+    fn rebalanced(&mut self) -> Result<()> {
+        let moved = std::mem::take(&mut *self.watch.moved.lock().unwrap_or_else(PoisonError::into_inner));
+        for (topic, partition, came) in moved {
+            let key = (topic, partition);
             self.held.remove(&key);
             self.paused.remove(&key);
+            if came {
+                self.flow(&key, true)?;
+            }
         }
+        Ok(())
     }
 
     fn carry(&mut self, limit: usize) -> Result<Carried> {
         self.fetch()?;
-        self.drop_revoked();
+        self.rebalanced()?;
         let now = self.client.clock.now();
         let mut carried = Carried::default();
         let mut batch: Vec<Record> = Vec::new();
         let mut offsets = TopicPartitionList::new();
         let mut taken: Vec<((String, i32), usize)> = Vec::new();
         let mut late: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
-        for (key, queue) in &self.held {
+        for (key, held) in &self.held {
+            let queue = &held.queue;
             let due = queue.iter().take_while(|waiting| waiting.due <= now).count();
             let count = due.min(limit - batch.len());
             if let Some(next) = queue.get(count) {
@@ -249,20 +305,17 @@ impl Inner {
             return Ok(carried);
         }
         if let Err(error) = self.send(&batch, &offsets) {
-            // Nothing was committed, or the group's offsets tell: begin again from there.
-            self.rewind()?;
-            if error.kind == ErrorKind::Fenced {
-                self.lane = self.lane.renewed()?;
-                return Err(BrokerError { kind: ErrorKind::Unreachable, ..error });
-            }
+            // Nothing was committed, or the group's offsets tell: once nothing of it can be any more, begin again
+            // from there.
             self.lane = self.lane.renewed()?;
-            return Err(error);
+            self.rewind()?;
+            let kind = if error.kind == ErrorKind::Fenced { ErrorKind::Unreachable } else { error.kind };
+            return Err(BrokerError { kind, ..error });
         }
         for (key, count) in taken {
-            if let Some(queue) = self.held.get_mut(&key) {
-                queue.drain(..count.min(queue.len()));
-                let low = queue.len() < HELD / 2;
-                if low && self.paused.remove(&key) {
+            if let Some(held) = self.held.get_mut(&key) {
+                held.drop_first(count);
+                if held.low() && self.paused.remove(&key) {
                     self.flow(&key, true)?;
                 }
             }
@@ -337,7 +390,10 @@ impl Inner {
                 waiting += u64::try_from(high - from).unwrap_or(0);
             }
             let mine = || {
-                self.held.iter().filter(|((topic, _), _)| *topic == tier.topic).flat_map(|(_, queue)| queue)
+                self.held
+                    .iter()
+                    .filter(|((topic, _), _)| *topic == tier.topic)
+                    .flat_map(|(_, held)| &held.queue)
             };
             let due = mine().filter(|one| one.due <= now).count() as u64;
             let overdue = mine().map(|one| now.since(one.due)).max().unwrap_or_default();

@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::browse;
 use super::file::Doing;
 use super::queues::Queue;
-use super::{browse, holder};
-use crate::broker::{BrokerError, ErrorKind, Result, Task};
+use crate::broker::{BrokerError, ErrorKind, Result, Task, holder};
 use crate::clock::{self, Time};
 
 /// A lock row.

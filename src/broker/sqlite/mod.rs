@@ -9,7 +9,6 @@ mod browse;
 mod deaths;
 mod encoding;
 mod file;
-mod holder;
 mod kind;
 mod letters;
 mod lock;

@@ -14,7 +14,7 @@ use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use redrive::broker::{BROKERS, Broker, Kind, OpenContext};
-use redrive::clock::{Clock, SystemClock, VirtualClock};
+use redrive::clock::{Clock, SystemClock, Time, VirtualClock};
 use redrive::letter::{Message, Value};
 use redrive::topology::{At, BrokerDecl, Channel, DeadLetterDecl, GroupRule, ReturnTo, Setting, Tier};
 
@@ -119,6 +119,7 @@ pub fn message(key: &str, body: &str) -> Message {
 pub struct Read {
     pub partition: i32,
     pub offset: i64,
+    pub timestamp: Option<Time>,
     pub message: Message,
 }
 
@@ -209,6 +210,7 @@ impl App {
                 Some(Ok(record)) => all.push(Read {
                     partition: record.partition(),
                     offset: record.offset(),
+                    timestamp: record.timestamp().to_millis().map(Time::from_millis),
                     message: Message {
                         key: record.key().map(|key| key.to_vec().into()),
                         body: record.payload().map(|body| body.to_vec().into()),
@@ -263,5 +265,79 @@ impl App {
         for result in self.admin().alter_configs([&alter], &AdminOptions::new()).await.unwrap() {
             result.unwrap();
         }
+    }
+
+    /// Writes in a transaction: committed, aborted, or left open as long as the producer lives.
+    pub fn transact(&self, topic: &str, messages: &[Message], commit: Option<bool>) -> BaseProducer {
+        let wait = Duration::from_secs(20);
+        let id = unique("test-transaction");
+        let producer: BaseProducer = self
+            .config()
+            .set("transactional.id", &id)
+            .set("transaction.timeout.ms", "20000")
+            .set("partitioner", "murmur2_random")
+            .create()
+            .unwrap();
+        producer.init_transactions(wait).unwrap();
+        producer.begin_transaction().unwrap();
+        for message in messages {
+            let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic);
+            record.key = message.key.as_deref();
+            record.payload = message.body.as_deref();
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+        }
+        producer.flush(wait).unwrap();
+        match commit {
+            Some(true) => producer.commit_transaction(wait).unwrap(),
+            Some(false) => producer.abort_transaction(wait).unwrap(),
+            None => {}
+        }
+        producer
+    }
+
+    /// Deletes a topic and waits until it is gone.
+    pub async fn delete(&self, topic: &str) {
+        let admin = self.admin();
+        for result in admin.delete_topics(&[topic], &AdminOptions::new()).await.unwrap() {
+            result.unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let metadata = admin.inner().fetch_metadata(None, Duration::from_secs(10)).unwrap();
+            if !metadata.topics().iter().any(|known| known.name() == topic) {
+                return;
+            }
+            assert!(Instant::now() < until, "{topic} is not deleted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Deletes the records of a partition before an offset, as retention does.
+    pub async fn trim(&self, topic: &str, partition: i32, offset: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+        self.admin().delete_records(&list, &AdminOptions::new()).await.unwrap();
+    }
+
+    /// Names of all consumer groups.
+    pub fn groups(&self) -> Vec<String> {
+        let consumer: BaseConsumer = self.config().set("group.id", "test-asks").create().unwrap();
+        let list = consumer.fetch_group_list(None, Duration::from_secs(10)).unwrap();
+        list.groups().iter().map(|group| group.name().to_owned()).collect()
+    }
+
+    /// Commits `read` records as read, over the partitions from the first.
+    pub fn commit(&self, group: &str, topic: &str, read: usize) {
+        let consumer: BaseConsumer =
+            self.config().set("group.id", group).set("enable.auto.commit", "false").create().unwrap();
+        let mut list = TopicPartitionList::new();
+        let mut offsets: HashMap<i32, i64> = (0..3).map(|partition| (partition, 0)).collect();
+        for record in self.read(topic).iter().take(read) {
+            offsets.insert(record.partition, record.offset + 1);
+        }
+        for (partition, offset) in offsets {
+            list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+        }
+        consumer.commit(&list, rdkafka::consumer::CommitMode::Sync).unwrap();
     }
 }

@@ -1,4 +1,7 @@
 //! Kafka on a real broker: `scripts/brokers/kafka start FOLDER` says where it is. Without it these tests print one
 //! line and end; with `REDRIVE_TEST_REQUIRE=1` they fail.
 
+mod adapter;
 pub mod bench;
+mod program;
+mod relay;

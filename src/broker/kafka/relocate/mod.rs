@@ -167,9 +167,12 @@ fn open(
         && lock.owner != task.owner
         && !task.take_over
     {
-        let seen = crate::clock::rough(now.since(lock.at));
-        let message =
-            format!("{} is held by run {} of {}, last seen {seen} ago", source.name, lock.run, lock.who);
+        let (seen, left) =
+            (crate::clock::rough(now.since(lock.at)), crate::clock::rough(lock.until().since(now)));
+        let message = format!(
+            "{} is held by run {} of {}, last seen {seen} ago; a dead holder loses it in {left}",
+            source.name, lock.run, lock.who
+        );
         return Err(BrokerError::new(ErrorKind::Locked, action, message));
     }
     let lanes = before.lock.as_ref().map_or(1, |lock| lock.lanes.max(1));

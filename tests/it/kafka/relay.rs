@@ -1,0 +1,97 @@
+//! Tiers served by real relays, some of them killed: nothing is early, lost or there twice for readers of committed
+//! records.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use redrive::letter::Message;
+
+use super::bench::{Read, message};
+use super::program::Shop;
+
+const DELAY: Duration = Duration::from_secs(1);
+
+fn relay(shop: &Shop) -> Child {
+    shop.env
+        .command(&["relay", &shop.name])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn wait_for(shop: &Shop, count: usize, within: Duration) -> Vec<Read> {
+    let until = Instant::now() + within;
+    loop {
+        let read = shop.app.read(&shop.target());
+        if read.len() >= count || Instant::now() > until {
+            return read;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn end(mut relay: Child) {
+    let _ = rustix::process::kill_process(
+        rustix::process::Pid::from_child(&relay),
+        rustix::process::Signal::TERM,
+    );
+    let until = Instant::now() + Duration::from_secs(20);
+    while relay.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            relay.kill().unwrap();
+            relay.wait().unwrap();
+            panic!("the relay does not end");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn messages(numbers: std::ops::Range<usize>) -> Vec<Message> {
+    numbers
+        .map(|n| {
+            let key = if n % 5 == 4 { String::new() } else { format!("k{}", n % 9) };
+            message(&key, &format!("{n}"))
+        })
+        .collect()
+}
+
+fn body(read: &Read) -> usize {
+    String::from_utf8(read.message.body.as_ref().unwrap().to_vec()).unwrap().parse().unwrap()
+}
+
+#[test]
+fn relays_that_are_killed_and_joined_carry_each_message_once_in_order_and_never_early() {
+    let Some(shop) = Shop::new("1s") else { return };
+    let tier = format!("{}.retry-1s", shop.name);
+    let first = relay(&shop);
+    shop.app.produce(&tier, &messages(0..400), Duration::ZERO);
+    let read = wait_for(&shop, 400, Duration::from_secs(40));
+    assert_eq!(read.len(), 400, "one relay");
+    // A second one joins, the first is killed with its arms full.
+    let second = relay(&shop);
+    shop.app.produce(&tier, &messages(400..800), Duration::ZERO);
+    std::thread::sleep(Duration::from_millis(1_050));
+    let mut first = first;
+    first.kill().unwrap();
+    first.wait().unwrap();
+    shop.app.produce(&tier, &messages(800..1_000), Duration::ZERO);
+    let read = wait_for(&shop, 1_000, Duration::from_secs(90));
+    end(second);
+    let mut copies: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut last: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    let waited: BTreeMap<usize, _> =
+        shop.app.read(&tier).iter().map(|read| (body(read), read.timestamp.unwrap())).collect();
+    for one in &read {
+        let n = body(one);
+        *copies.entry(n).or_default() += 1;
+        if let Some(key) = &one.message.key {
+            assert!(last.insert(key.to_vec(), n).is_none_or(|before| before < n), "order of {n}");
+        }
+        let late = one.timestamp.unwrap().millis() - waited[&n].plus(DELAY).millis();
+        assert!(late >= 0, "{n} came {} ms early", -late);
+    }
+    assert_eq!((copies.len(), read.len()), (1_000, 1_000), "lost, or there twice");
+}

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::own;
 use super::relocate::{claim, copy, numbered, task};
-use super::server::{Host, Server, channel, open};
+use super::server::{Host, Server, channel, look, open};
 
 /// A TCP proxy that can fall silent towards the client, and cut everything.
 struct Proxy {
@@ -215,7 +215,7 @@ async fn two_runs_at_once_and_a_consumer_that_takes_part_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_for_a_moment_and_one_that_is_killed() {
+async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
     let Some(_) = Server::get() else { return };
     let folder = tempfile::tempdir().unwrap();
     let variables = own::start(folder.path());
@@ -252,4 +252,17 @@ async fn a_server_that_stops_for_a_moment_and_one_that_is_killed() {
     let _ = mover.end().await;
     let error = broker.depths(&channel()).await.err().unwrap();
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
+    own::start_again(folder.path());
+    let again = open(&host.decl(false)).await.unwrap();
+    // A quorum queue needs some seconds after its server is up again.
+    for _ in 0..1_000 {
+        match again.depths(&channel()).await {
+            Ok(depths) if depths.dead_letter.count.number() == 350 => break,
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    let (left, _) = look(&*again, &channel()).await.unwrap();
+    assert_eq!(left.len(), 350, "50 were settled, and all else is there");
+    let depths = again.depths(&channel()).await.unwrap();
+    assert_eq!(depths.source.count.number(), 150);
 }

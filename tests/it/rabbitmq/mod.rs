@@ -1,5 +1,6 @@
 //! RabbitMQ on a real server, which `scripts/test` starts and names in the environment.
 
+mod consumer;
 mod faults;
 mod look;
 mod own;
@@ -7,3 +8,4 @@ mod provision;
 mod refusals;
 mod relocate;
 pub mod server;
+mod whole;

@@ -19,6 +19,13 @@ pub fn start(folder: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Starts it again on the ports it had.
+pub fn start_again(folder: &Path) {
+    let port = std::fs::read_to_string(folder.join("port")).unwrap();
+    let done = script().arg("start").arg(folder).args(["--port", port.trim()]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
 /// Ends the server when the test ends, however it ends.
 pub struct Guard<'a>(pub &'a Path);
 

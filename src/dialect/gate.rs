@@ -10,57 +10,106 @@ struct Table {
     by_byte: Vec<Vec<(Mark, usize)>>,
     fields: Vec<(&'static str, usize)>,
     starts: Vec<(&'static str, usize)>,
-    always: Vec<usize>,
+    always: Bits,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table =
-        Table { by_byte: vec![Vec::new(); 256], fields: Vec::new(), starts: Vec::new(), always: Vec::new() };
+    let mut table = Table {
+        by_byte: vec![Vec::new(); 256],
+        fields: Vec::new(),
+        starts: Vec::new(),
+        always: Bits::default(),
+    };
     for (index, dialect) in DIALECTS.iter().enumerate() {
         for mark in dialect.marks() {
             match mark {
                 Mark::Header(name) | Mark::Prefix(name) | Mark::Property(name) => match name.bytes().next() {
                     Some(byte) => table.by_byte[usize::from(byte)].push((*mark, index)),
-                    None => table.always.push(index),
+                    None => table.always.add(index),
                 },
                 Mark::Field(name) => table.fields.push((name, index)),
                 Mark::Start(start) => table.starts.push((start, index)),
-                Mark::Other(_) => table.always.push(index),
+                Mark::Other(_) => table.always.add(index),
             }
         }
     }
     table
 });
 
-/// Indexes into [`DIALECTS`] of those that have a mark on this letter, in the registry's order.
-pub(super) fn to_ask(letter: &Look<'_>) -> Vec<usize> {
-    let table = &*TABLE;
-    let mut ask = vec![false; DIALECTS.len()];
-    for index in &table.always {
-        ask[*index] = true;
+/// Dialects by index, a bit each.
+#[derive(Clone, Copy, Default)]
+struct Bits(u128);
+
+impl Bits {
+    fn has(self, index: usize) -> bool {
+        self.0 & (1 << index) != 0
     }
+
+    fn add(&mut self, index: usize) {
+        self.0 |= 1 << index;
+    }
+}
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    /// The lowest, which is taken out.
+    fn next(&mut self) -> Option<usize> {
+        let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+        self.0 &= self.0 - 1;
+        Some(lowest)
+    }
+}
+
+/// Indexes into [`DIALECTS`] of those that have a mark on this letter, in the registry's order.
+pub(super) fn to_ask(letter: &Look<'_>) -> impl Iterator<Item = usize> + use<> {
+    let table = &*TABLE;
+    let mut ask = table.always;
     let headers = letter.headers().iter().map(|header| (header.name.as_str(), false));
     let properties = letter.properties().iter().map(|property| (property.name.as_str(), true));
     for (name, is_property) in headers.chain(properties) {
         let Some(first) = name.bytes().next() else { continue };
         for (mark, index) in &table.by_byte[usize::from(first)] {
-            if !ask[*index] {
-                ask[*index] = match mark {
+            if !ask.has(*index) {
+                let is = match mark {
                     Mark::Header(exact) => !is_property && *exact == name,
                     Mark::Prefix(prefix) => !is_property && name.starts_with(prefix),
                     Mark::Property(exact) => is_property && *exact == name,
                     _ => false,
                 };
+                if is {
+                    ask.add(*index);
+                }
             }
         }
     }
     if let Some(body) = letter.body() {
         for (start, index) in &table.starts {
-            ask[*index] = ask[*index] || body.starts_with(start.as_bytes());
+            if body.starts_with(start.as_bytes()) {
+                ask.add(*index);
+            }
         }
         for (field, index) in &table.fields {
-            ask[*index] = ask[*index] || letter.has_field(field);
+            if letter.has_field(field) {
+                ask.add(*index);
+            }
         }
     }
-    ask.iter().enumerate().filter(|(_, ask)| **ask).map(|(index, _)| index).collect()
+    ask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bits, DIALECTS};
+
+    #[test]
+    fn every_dialect_has_a_bit() {
+        assert!(DIALECTS.len() <= u128::BITS as usize);
+        let mut bits = Bits::default();
+        for index in [127, 0, 3, 3] {
+            bits.add(index);
+        }
+        assert!(bits.has(3) && !bits.has(4));
+        assert_eq!(bits.collect::<Vec<_>>(), [0, 3, 127]);
+    }
 }

@@ -41,14 +41,14 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
     overruled.extend(only_waits(&spoken));
     sort(&mut spoken);
     context.readings = spoken
-        .iter()
+        .iter_mut()
         .map(|word| {
             let why_not = overruled.iter().find(|(name, _)| *name == word.name());
             let ignored = why_not.map(|(_, why)| Ignored { field: "everything", why: (*why).to_owned() });
             Reading {
                 dialect: word.name(),
                 sureness: word.sureness,
-                why: word.why.clone(),
+                why: std::mem::take(&mut word.why),
                 said: Vec::new(),
                 ignored: ignored.into_iter().collect(),
             }

@@ -62,6 +62,7 @@ mod wolverine;
 mod x_death;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 pub use look::Look;
 pub use testimony::{Buried, Form, Testimony, last_index, number_of, raw_of, text_of};
@@ -293,10 +294,11 @@ pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message,
 /// The message inside an envelope, if a dialect that spoke unwraps one: there the producer's headers are, and
 /// those of an earlier redrive. `None`: the letter is no envelope, or cannot be opened.
 pub fn original(letter: &RawLetter, context: &FailureContext) -> Option<Message> {
-    // Few unwrap, so that is asked first: a million letters come through here.
-    let mut unwraps = DIALECTS.iter().copied().filter(|dialect| dialect.unwraps());
+    // Few unwrap, so they are known beforehand: a million letters come through here.
+    static UNWRAPPING: LazyLock<Vec<&dyn Dialect>> =
+        LazyLock::new(|| DIALECTS.iter().copied().filter(|dialect| dialect.unwraps()).collect());
     let spoke = |name: &str| context.readings.iter().any(|reading| reading.dialect == name);
-    let dialect = unwraps.find(|dialect| spoke(dialect.name()))?;
+    let dialect = UNWRAPPING.iter().find(|dialect| spoke(dialect.name()))?;
     let mut message = letter.message.clone();
     dialect.restore(&Look::new(letter), &mut message).ok()?;
     Some(message)

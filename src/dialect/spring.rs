@@ -21,7 +21,10 @@ const NESTED: &str = "; nested exception is ";
 /// Is this class one of Spring's own wrappers? A class without its package is taken as one too: some writers
 /// cut it.
 pub(super) fn is_wrapper(class: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| *wrapper == class || wrapper.rsplit('.').next() == Some(class))
+    if class.contains('.') {
+        return WRAPPERS.contains(&class);
+    }
+    WRAPPERS.iter().any(|wrapper| wrapper.rsplit('.').next() == Some(class))
 }
 
 /// What the headers of one failure say.
@@ -94,11 +97,13 @@ fn from_text<'a>(text: &'a str, caught: Option<&str>) -> (Option<&'a str>, Optio
 
 /// Without what Spring hangs on a message: those of its causes, and the place in a batch.
 fn own_message<'a>(class: &str, message: &'a str) -> &'a str {
-    let message = message.split(NESTED).next().unwrap_or(message);
-    match message.rfind(" @") {
-        Some(at) if class.ends_with("BatchListenerFailedException") => &message[..at],
-        _ => message,
+    // Looking for a byte first: a search for text costs more than the rest of a short message.
+    let nested = if message.bytes().any(|b| b == b';') { message.find(NESTED) } else { None };
+    let message = &message[..nested.unwrap_or(message.len())];
+    if !class.ends_with("BatchListenerFailedException") {
+        return message;
     }
+    message.rfind(" @").map_or(message, |at| &message[..at])
 }
 
 fn some(text: &str) -> Option<&str> {

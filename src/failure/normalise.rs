@@ -26,16 +26,7 @@ const CUTS: [&str; 6] =
 
 /// The message without its variable parts, on one line; at most 300 bytes.
 pub fn normalise(message: &str) -> String {
-    let mut text = &message[..floor(message, MOST_IN)];
-    // Searching costs more than the rest of a short message: each cut begins with one of three bytes.
-    let may_cut = text.bytes().any(|b| b == b'\n') || text.contains("; n") || text.contains(", ");
-    for cut in CUTS.into_iter().filter(|_| may_cut) {
-        if let Some(at) = text.find(cut)
-            && at > 0
-        {
-            text = &text[..at];
-        }
-    }
+    let text = before_cut(&message[..floor(message, MOST_IN)]);
     let mut out = Out { text: String::with_capacity(text.len().min(MOST_OUT) + 16) };
     let mut lines = 1;
     let mut rest = text.trim();
@@ -92,6 +83,20 @@ pub fn normalise(message: &str) -> String {
     let mut text = out.text;
     text.truncate(floor(&text, MOST_OUT));
     text.truncate(text.trim_end_matches([' ', ':', ';', ',']).len());
+    text
+}
+
+/// What stands before the first of [`CUTS`]. One that the text begins with does not count.
+fn before_cut(text: &str) -> &str {
+    let at_start = CUTS.map(|cut| text.starts_with(cut));
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        // Each begins with one of these, so that most bytes are looked at once.
+        if matches!(byte, b',' | b';' | b'\n')
+            && CUTS.iter().zip(at_start).any(|(cut, at_start)| !at_start && text[at..].starts_with(cut))
+        {
+            return &text[..at];
+        }
+    }
     text
 }
 

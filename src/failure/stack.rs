@@ -7,6 +7,7 @@
 mod dotnet;
 mod frames;
 mod java;
+mod lines;
 mod python;
 mod scripts;
 
@@ -24,8 +25,6 @@ pub struct Link<'a> {
     pub class: Option<&'a str>,
     /// Its message; `None` if there is none. May have several lines.
     pub message: Option<&'a str>,
-    /// Its own frames as text; empty if they were left out.
-    pub frames: &'a str,
 }
 
 /// Who writes traces like this.
@@ -157,15 +156,31 @@ fn is_class(text: &str) -> bool {
             .bytes()
             .next()
             .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'\\' || b >= 0x80)
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_$.\\:/`+[],<>-".contains(&b) || b >= 0x80)
+        && text.bytes().all(|b| IN_CLASS[usize::from(b)])
         && !text.ends_with(':')
         && !text.contains("//")
 }
 
+/// The bytes that [`is_class`] lets pass.
+const IN_CLASS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = at >= 0x80 || (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    let marks = b"_$.\\:/`+[],<>-";
+    let mut at = 0;
+    while at < marks.len() {
+        table[marks[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
 /// `class: message`, `class` alone, split; the message keeps what follows on later lines.
 fn header(text: &str) -> Option<(&str, Option<&str>)> {
-    let line_end = text.find('\n').unwrap_or(text.len());
-    let first = &text[..line_end];
+    let first = &text[..lines::end(text, 0)];
     match first.find(": ").or_else(|| first.ends_with(':').then(|| first.len() - 1)) {
         Some(colon) if is_class(&first[..colon]) => {
             let message = text.get(colon + 2..).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::letter::{Facts, LetterId, Message, RawLetter, TimeSource};
 use crate::topology::Channel;
 
 /// Most letters of a page.
-const PAGE: usize = 500;
+const PAGE: usize = 250;
 /// A page ends once it holds this many bytes: four are in flight at a time, and small ones stay in a cache.
 const PAGE_BYTES: usize = 1 << 20;
 

@@ -13,6 +13,10 @@ const WORDS_WITH_DIGITS: [&str; 34] = [
 /// A topic's or queue's name without what retries hang on it: each try is in another.
 fn without_retry(word: &str) -> &str {
     const TAILS: [&str; 9] = ["-retry", "_retry", ".retry", "-dlt", ".DLT", "-dlq", "_dlq", ".dlq", ".DLQ"];
+    // Most words have none of these, and searching for each tail costs more than all the rest.
+    if !word.bytes().any(|b| matches!(b, b'-' | b'_' | b'.')) {
+        return word;
+    }
     for tail in TAILS {
         if let Some(at) = word.find(tail)
             && at > 0
@@ -29,14 +33,13 @@ fn without_retry(word: &str) -> &str {
 /// Puts one word, without what is variable in it.
 pub(super) fn word(word: &str, out: &mut Out) {
     let word = without_retry(word);
-    if !word.bytes().any(|b| b.is_ascii_digit()) && !word.contains(['@', '=']) && !word.contains("://") {
-        out.text.push_str(word.split("$$Lambda").next().unwrap_or(word));
-        if word.contains("$$Lambda") {
-            out.text.push_str("$$Lambda");
-        }
+    let is_url = word.bytes().any(|b| b == b':') && word.contains("://");
+    if !is_url && !word.bytes().any(|b| b.is_ascii_digit() || matches!(b, b'@' | b'=')) {
+        let lambda = if word.bytes().any(|b| b == b'$') { word.find("$$Lambda") } else { None };
+        out.text.push_str(&word[..lambda.map_or(word.len(), |at| at + "$$Lambda".len())]);
         return;
     }
-    if word.contains("://") {
+    if is_url {
         return out.put("<url>");
     }
     if let Some((class, _)) = word.split_once("$$Lambda") {

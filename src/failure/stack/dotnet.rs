@@ -3,7 +3,6 @@
 use super::{Link, header, some};
 
 const ARROW: &str = " ---> ";
-const END: &str = "--- End of inner exception stack trace ---";
 
 /// All, the outermost first. Of an aggregate's siblings (`(Inner Exception #1)`) the first is followed.
 pub(super) fn links(text: &str) -> Vec<Link<'_>> {
@@ -22,11 +21,7 @@ pub(super) fn links(text: &str) -> Vec<Link<'_>> {
             None => head,
         };
         if let Some((class, message)) = header(head) {
-            found.push(Link {
-                class: Some(class),
-                message: message.map(str::trim_end).and_then(some),
-                frames: "",
-            });
+            found.push(Link { class: Some(class), message: message.map(str::trim_end).and_then(some) });
         }
         match arrow {
             Some(at) => {
@@ -36,7 +31,6 @@ pub(super) fn links(text: &str) -> Vec<Link<'_>> {
             None => break,
         }
     }
-    give_frames(&mut found, &text[frames_at..]);
     found
 }
 
@@ -52,20 +46,4 @@ fn arrow(head: &str) -> Option<usize> {
 fn frames_at(text: &str) -> usize {
     let marks = ["\n   at ", "\n   --- End of inner"];
     marks.iter().filter_map(|mark| text.find(mark)).min().map_or(text.len(), |at| at + 1)
-}
-
-/// The innermost error's frames stand first, each set ended by a line of its own.
-fn give_frames<'a>(found: &mut [Link<'a>], mut frames: &'a str) {
-    for link in found.iter_mut().rev() {
-        match frames.find(END) {
-            Some(at) => {
-                link.frames = &frames[..at];
-                frames = &frames[at + END.len()..];
-            }
-            None => {
-                link.frames = frames;
-                break;
-            }
-        }
-    }
 }

@@ -3,7 +3,9 @@
 //! Names are normalised, so that a rebuild, a restart or another machine gives the same one: no line
 //! numbers, no numbers of lambdas, closures and generated classes, no addresses, no release folders.
 
-use super::{Language, bounded, language};
+use std::sync::LazyLock;
+
+use super::{Language, bounded, language, lines};
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +112,13 @@ const LIBRARIES: &[&str] = &[
     "tower::",
 ];
 
+/// [`LIBRARIES`] by their first byte: dozens of frames of a trace are asked about.
+static LIBRARIES_BY_BYTE: LazyLock<Vec<Vec<&str>>> = LazyLock::new(|| {
+    let beginning =
+        |byte: u8| LIBRARIES.iter().copied().filter(move |it| it.as_bytes().first() == Some(&byte));
+    (0..=u8::MAX).map(|byte| beginning(byte).collect()).collect()
+});
+
 /// Folders of libraries, in languages whose frames name files.
 const LIBRARY_FOLDERS: &[&str] = &[
     "site-packages",
@@ -140,8 +149,8 @@ pub fn own_frame(text: &str, own_code: &[String]) -> Option<Frame> {
         }
     }
     first(language, text, &|name, file| {
-        let first = name.as_bytes().first();
-        !LIBRARIES.iter().any(|prefix| prefix.as_bytes().first() == first && name.starts_with(prefix))
+        let first = usize::from(name.bytes().next().unwrap_or_default());
+        !LIBRARIES_BY_BYTE[first].iter().any(|prefix| name.starts_with(prefix))
             && (file.is_empty() || !LIBRARY_FOLDERS.iter().any(|folder| file.contains(folder)))
     })
 }
@@ -172,48 +181,33 @@ fn first(language: Language, text: &str, own: &dyn Fn(&str, &str) -> bool) -> Op
 
 /// Sections from the innermost cause outwards; in each, the frames from the top.
 fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
-    let mut end = text.len();
-    loop {
-        let start = section(text, end);
+    let causes = lines::causes(text).filter(|cause| !cause.wrapped).map(|cause| cause.start);
+    let starts: Vec<usize> = [0].into_iter().chain(causes).collect();
+    let mut section_end = text.len();
+    for start in starts.into_iter().rev() {
         let mut at = start;
-        loop {
+        while at < section_end {
+            let end = lines::end(text, at);
             if let Some(line) = text[at..end].strip_prefix("\tat ")
                 && let Some(frame) = java_frame(line, own)
             {
                 return Some(frame);
             }
-            match text[at..end].find('\n') {
-                Some(newline) => at += newline + 1,
-                None => break,
-            }
+            at = end + 1;
         }
-        if start == 0 {
-            return None;
-        }
-        end = start;
+        section_end = start;
     }
-}
-
-/// Where the section of causes that ends at `end` begins: at its `Caused by: `, found line by line.
-fn section(text: &str, end: usize) -> usize {
-    let mut at = end;
-    while let Some(newline) = text[..at].rfind('\n') {
-        if newline + 1 < end && text[newline + 1..].starts_with("Caused by: ") {
-            return newline + 1;
-        }
-        at = newline;
-    }
-    0
+    None
 }
 
 fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
-    let name = &line[..line.find('(')?];
+    let whole = &line[..line.find('(')?];
     // `app//`, `java.base@17/`: loader and module, but not the hidden class `Foo$$Lambda/0x12.run`.
-    if name.contains("$$") || name.contains("$Proxy") || name.contains("GeneratedMethodAccessor") {
+    let name = whole.rfind('/').map_or(whole, |slash| &whole[slash + 1..]);
+    if !own(name, "") {
         return None;
     }
-    let name = name.rsplit('/').next().unwrap_or(name);
-    if !own(name, "") {
+    if whole.contains("$$") || whole.contains("$Proxy") || whole.contains("GeneratedMethodAccessor") {
         return None;
     }
     let name = without_numbers(name, b'$');

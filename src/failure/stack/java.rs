@@ -1,49 +1,38 @@
 //! Java: `Caused by:` at the line's beginning is a cause; indented ones belong to suppressed errors.
 
+use super::lines::{CAUSED, WRAPPED, causes, end};
 use super::{Link, header};
-
-const CAUSED: &str = "Caused by: ";
-/// Logback's root-cause-first layout.
-const WRAPPED: &str = "Wrapped by: ";
 
 /// The innermost cause, looked for from the end.
 pub(super) fn root(text: &str) -> Option<Link<'_>> {
-    let mut end = text.len();
-    loop {
-        let start = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
-        if text[start..].starts_with(WRAPPED) {
+    let found: Vec<_> = causes(text).collect();
+    for cause in found.into_iter().rev() {
+        if cause.wrapped {
             return links(text).into_iter().next_back();
         }
-        if let Some(rest) = text[start..].strip_prefix(CAUSED)
-            && let Some(link) = link(rest)
-        {
+        if let Some(link) = link(&text[cause.rest..]) {
             return Some(link);
         }
-        if start == 0 {
-            return first(text);
-        }
-        end = start - 1;
     }
+    first(text)
 }
 
 /// All, the outermost first.
 pub(super) fn links(text: &str) -> Vec<Link<'_>> {
     let mut found: Vec<Link<'_>> = first(text).into_iter().collect();
     let mut reversed = false;
-    let mut at = after_quoted_message(text);
-    while let Some(newline) = text[at..].find('\n') {
-        at += newline + 1;
-        let line = &text[at..];
-        let rest = line.strip_prefix(CAUSED).or_else(|| {
-            let rest = line.strip_prefix(WRAPPED);
-            reversed |= rest.is_some();
-            rest
-        });
-        if let Some(rest) = rest
-            && let Some(link) = link(rest)
-        {
+    // What a message quotes is skipped.
+    let mut from = after_quoted_message(text);
+    for cause in causes(text) {
+        // The newline before the line counts, as it may be the first byte behind a quoted message.
+        if cause.start <= from {
+            continue;
+        }
+        reversed |= cause.wrapped;
+        let rest = &text[cause.rest..];
+        if let Some(link) = link(rest) {
             found.push(link);
-            at += after_quoted_message(rest);
+            from = cause.start + after_quoted_message(rest);
         }
     }
     if reversed {
@@ -69,16 +58,15 @@ fn link(text: &str) -> Option<Link<'_>> {
     let quoted = after_quoted_message(text);
     let head_end = quoted + frames_at(&text[quoted..]);
     let (class, message) = header(&text[..head_end])?;
-    let frames = &text[head_end..];
-    Some(Link { class: Some(class), message: message.map(|m| m.trim_end_matches('\n')), frames: own(frames) })
+    Some(Link { class: Some(class), message: message.map(|m| m.trim_end_matches('\n')) })
 }
 
 /// Where the frames of the error begin at whose header the text begins: at the first line of a frame.
 fn frames_at(text: &str) -> usize {
     let mut at = 0;
-    while let Some(newline) = text[at..].find('\n') {
-        let next = at + newline + 1;
-        let line = &text[next..];
+    loop {
+        let next = end(text, at) + 1;
+        let Some(line) = text.get(next..) else { return text.len() };
         if line.starts_with("\tat ")
             || line.starts_with("\t... ")
             || line.starts_with("\tSuppressed: ")
@@ -89,22 +77,6 @@ fn frames_at(text: &str) -> usize {
         }
         at = next;
     }
-    text.len()
-}
-
-/// The frames up to the next error, suppressed ones left out.
-fn own(frames: &str) -> &str {
-    let mut at = 0;
-    while let Some(line) = frames.get(at..).filter(|rest| !rest.is_empty()) {
-        if !(line.starts_with("\tat ") || line.starts_with("\t... ")) {
-            break;
-        }
-        match line.find('\n') {
-            Some(newline) => at += newline + 1,
-            None => return frames,
-        }
-    }
-    &frames[..at]
 }
 
 /// Spring prints a failed message with all its headers into the error's own message, an older stack trace
@@ -112,7 +84,7 @@ fn own(frames: &str) -> &str {
 fn after_quoted_message(text: &str) -> usize {
     const OPEN: &str = "failedMessage=";
     const CLOSE: &str = "}]";
-    let line = &text[..text.find('\n').unwrap_or(text.len())];
+    let line = &text[..end(text, 0)];
     if !line.contains(OPEN) {
         return 0;
     }

@@ -54,5 +54,5 @@ fn block_link(block: &str) -> Option<Link<'_>> {
         _ if is_class(first.trim()) => (first.trim(), None),
         _ => return None,
     };
-    Some(Link { class: Some(class), message, frames: &block[frames_start..at] })
+    Some(Link { class: Some(class), message })
 }

@@ -21,7 +21,7 @@ fn go(text: &str) -> Option<Link<'_>> {
     let message = head.strip_prefix("panic: ").unwrap_or(head);
     let message = message.split("\n[signal ").next().unwrap_or(message);
     let message = message.split(" [recovered").next().unwrap_or(message);
-    Some(Link { class: None, message: some(message.trim()), frames: &text[frames_at..] })
+    Some(Link { class: None, message: some(message.trim()) })
 }
 
 /// `Class: message`, frames of four blanks; causes as `[cause]: Class: message`, deeper indented.
@@ -39,7 +39,7 @@ fn javascript(text: &str) -> Vec<Link<'_>> {
             .map_or(part.len(), |at| at + 1);
         let head = part[..frames_at].trim().trim_start_matches("Uncaught ");
         if let Some((class, message)) = header(head) {
-            found.push(Link { class: Some(class), message, frames: &part[frames_at..] });
+            found.push(Link { class: Some(class), message });
         }
         match next {
             Some((_, after)) => rest = &rest[after..],
@@ -63,7 +63,7 @@ fn php(text: &str) -> Vec<Link<'_>> {
             None => head,
         };
         if let Some((class, message)) = header(head) {
-            found.push(Link { class: Some(class), message, frames: &part[frames_at..] });
+            found.push(Link { class: Some(class), message });
         }
     }
     found.reverse();
@@ -73,7 +73,7 @@ fn php(text: &str) -> Vec<Link<'_>> {
 /// `file:line:in 'method': message (Class)`, then frames; causes follow in the same form, unindented.
 fn ruby(text: &str) -> Vec<Link<'_>> {
     let mut found = Vec::new();
-    for (at, line) in lines(text) {
+    for line in text.lines() {
         if line.starts_with(['\t', ' ']) {
             continue;
         }
@@ -82,7 +82,7 @@ fn ruby(text: &str) -> Vec<Link<'_>> {
         let Some(message_at) = line.find("': ").map(|at| at + 3).filter(|at| *at <= open) else { continue };
         if is_class(class) && found.len() < super::MOST_LINKS * 2 {
             let message = some(&line[message_at..open]);
-            found.push(Link { class: Some(class), message, frames: &text[at..] });
+            found.push(Link { class: Some(class), message });
         }
     }
     found
@@ -103,13 +103,13 @@ fn rust(text: &str) -> Vec<Link<'_>> {
             Some((message, _)) => message,
             None => rest[after..end].trim(),
         };
-        return vec![Link { class: None, message: some(message), frames: &rest[end..] }];
+        return vec![Link { class: None, message: some(message) }];
     }
     let (head, causes) = text.split_once("\nCaused by:\n").unwrap_or((text, ""));
     let mut found = Vec::new();
     let head = head.trim().trim_start_matches("Error: ");
     if !head.is_empty() {
-        found.push(Link { class: None, message: some(head), frames: "" });
+        found.push(Link { class: None, message: some(head) });
     }
     for line in causes.lines().take_while(|line| line.starts_with("    ")).take(super::MOST_LINKS * 2) {
         let line = line.trim();
@@ -117,19 +117,7 @@ fn rust(text: &str) -> Vec<Link<'_>> {
             Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest,
             _ => line,
         };
-        found.push(Link { class: None, message: some(line), frames: "" });
-    }
-    if let (Some(at), Some(last)) = (text.find("stack backtrace:"), found.last_mut()) {
-        last.frames = &text[at..];
+        found.push(Link { class: None, message: some(line) });
     }
     found
-}
-
-/// Lines with the byte at which what follows them begins.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    text.split_inclusive('\n').map(move |line| {
-        at += line.len();
-        (at, line.trim_end_matches('\n'))
-    })
 }

@@ -167,3 +167,13 @@ fn hostile_traces_end() {
         "a.B: failedMessage=".to_owned() + &"failedMessage=".repeat(20_000) + "\n\tat a.b(C.java:1)\n";
     let _ = (root(&failed), chain(&failed));
 }
+
+#[test]
+fn causes_are_lines_and_not_words() {
+    let text =
+        "a.B: x Caused by: no\nCaused by: c.D: y\n\tat c.D.e(D.java:1)\nWrapped by: f.G\n Caused by: no";
+    let found: Vec<_> = lines::causes(text).map(|cause| (&text[cause.rest..][..3], cause.wrapped)).collect();
+    assert_eq!(found, [("c.D", false), ("f.G", true)]);
+    assert_eq!(lines::causes("Caused by: first line").count(), 0);
+    assert_eq!((lines::end("ab\nc", 0), lines::end("ab\nc", 3)), (2, 4));
+}

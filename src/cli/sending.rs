@@ -187,6 +187,9 @@ pub async fn look_through(
     .await;
     progress.clear();
     let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
+    for what in &prepared.cost.unseen {
+        ctx.ui.note(format!("{what}."));
+    }
     one_cause(selection.cause.as_deref(), &prepared.causes)?;
     Ok(prepared)
 }

@@ -18,3 +18,6 @@ mod sqlite;
 
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
+
+#[cfg(feature = "sqs")]
+mod sqs;

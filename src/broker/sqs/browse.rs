@@ -227,6 +227,8 @@ pub(super) struct Look {
     full: bool,
     /// Handed out and not in the extent: sent after the look began.
     later: u64,
+    /// Still in the queue as visible when no more came: of a FIFO queue those behind the ones that we hold.
+    behind: u64,
 }
 
 impl Look {
@@ -251,6 +253,7 @@ impl Look {
             done: false,
             full: false,
             later: 0,
+            behind: 0,
         })
     }
 }
@@ -263,7 +266,14 @@ impl Pages for Look {
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
         while !self.done {
-            let calls = (0..AT_ONCE).map(|_| receive(&self.client, &self.queue, HIDE, 1, convert::BATCH));
+            if self.client.clock.now().since(self.taken) > HIDE / 2 {
+                // The first letters would come back into view before the look ends, and be read twice.
+                self.extend().await?;
+            }
+            // No more calls than there should be letters, and always one: the count is an estimate.
+            let left = self.snapshot.count.number().saturating_sub(self.held.len() as u64);
+            let at_once = usize::try_from(left.div_ceil(10)).unwrap_or(AT_ONCE).clamp(1, AT_ONCE);
+            let calls = (0..at_once).map(|_| receive(&self.client, &self.queue, HIDE, 1, convert::BATCH));
             let answers = futures_util::future::join_all(calls).await;
             let mut page = Vec::new();
             let mut seen = 0usize;
@@ -306,16 +316,16 @@ impl Pages for Look {
                 // Only messages that were seen before came back, or none: the pass is over. An empty answer
                 // alone proves nothing while the count says that there are more.
                 let waiting = Queue::read(&self.client, &self.queue.name).await?.visible;
-                if seen > 0 || self.empty_rounds >= EMPTY_ROUNDS && waiting == 0 || self.empty_rounds >= 5 {
+                self.behind = waiting;
+                // What stays behind on a FIFO queue is locked by what we hold: no answer will bring it.
+                let locked = self.queue.fifo && !self.held.is_empty();
+                let enough = if waiting == 0 || locked { EMPTY_ROUNDS } else { 5 };
+                if seen > 0 || self.empty_rounds >= enough {
                     self.done = true;
                 }
             } else {
                 self.empty_rounds = 0;
                 return Ok(page);
-            }
-            if self.client.clock.now().since(self.taken) > HIDE / 2 {
-                // The first letters would come back into view before the look ends, and be read twice.
-                self.extend().await?;
             }
         }
         Ok(Vec::new())
@@ -342,7 +352,11 @@ impl Pages for Look {
             cost.unseen.push(format!("the look ended at {MOST_HELD} letters: SQS hands out no more at once"));
         }
         if self.queue.fifo {
-            cost.unseen.push("a FIFO queue shows at most ten letters of a group at once".to_owned());
+            let rule = "a FIFO queue shows at most ten letters of a group at once";
+            cost.unseen.push(match self.behind {
+                0 => rule.to_owned(),
+                behind => format!("about {behind} letters stand behind these in their groups; {rule}"),
+            });
         }
         Ok(cost)
     }

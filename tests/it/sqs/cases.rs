@@ -1,0 +1,182 @@
+//! Cases of SQS users, S01 to S28, at the built program.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::proxy::Proxy;
+use super::{Shop, body, count, endpoint_or_return};
+
+/// A topology applied, filled, broken and sent back. ministack keeps the producer's deduplication id in the
+/// dead-letter queue, where AWS puts the message id: neither may be what is sent.
+#[test]
+fn s01_s02_s03_s06_a_fifo_channel_on_ministack_from_apply_to_the_last_letter() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::unmade(&endpoint, &endpoint, true);
+    assert_eq!(shop.env.line("apply --yes").code, Some(0));
+    let again = shop.env.line("plan");
+    assert_eq!(again.code, Some(0), "S32, nothing is left to change: {again}");
+    let attributes = json!({
+        "tenant": {"DataType": "String", "StringValue": "acme"},
+        "count": {"DataType": "Number.int", "StringValue": "7"},
+        "blob": {"DataType": "Binary", "BinaryValue": "/wCACg=="},
+    });
+    for n in 0..16 {
+        shop.app.send(&shop.source, &body(n), Some(&format!("g{}", n % 8)), &format!("d{n}"), &attributes);
+    }
+    // The consumer fails on all of them, three times each; the next receive moves them.
+    for _ in 0..40 {
+        let got = shop.app.receive(&shop.source, 30);
+        shop.app.fail(&shop.source, &got);
+        if shop.app.depth(&shop.dead) == 16 {
+            break;
+        }
+    }
+    assert_eq!(shop.app.depth(&shop.dead), 16);
+    let seen = shop.env.run(&["inspect", &shop.channel]);
+    assert_eq!(seen.code, Some(0), "{seen}");
+    assert!(seen.err.contains("receive count +1"), "S24, what a look costs is said: {seen}");
+    assert!(seen.err.contains("stand behind these in their groups"), "a look at FIFO is not all: {seen}");
+    // A run sends what a look can see; the next one what stood behind it.
+    let mut moved = 0;
+    for _ in 0..6 {
+        let run = shop.run();
+        moved += count(&run, "moved");
+        assert_eq!(count(&run, "planned"), count(&run, "moved"), "{run}");
+        if shop.app.depth(&shop.dead) == 0 {
+            break;
+        }
+    }
+    assert_eq!(moved, 16);
+    // S02: less than five minutes after the producer's sends all of them are delivered.
+    let (all, counts) = shop.arrived();
+    assert_eq!(counts.len(), 16, "lost");
+    assert_eq!(all.len(), 16, "twice");
+    let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for got in &all {
+        let n = (0..16).find(|n| body(*n) == got.body).expect("S16: the body is as it was");
+        assert_eq!(got.group(), format!("g{}", n % 8), "S01");
+        groups.entry(got.group()).or_default().push(n);
+        let id = got.system["MessageDeduplicationId"].as_str().unwrap();
+        assert!(id.len() == 64 && id != format!("d{n}"), "S03: an id of its own: {id}");
+        for (name, value) in attributes.as_object().unwrap() {
+            for (part, wanted) in value.as_object().unwrap() {
+                assert_eq!(got.attributes[name][part], *wanted, "S10, S11: {name}");
+            }
+        }
+        let mark = got.attributes["redrive"]["StringValue"].as_str().unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(mark).unwrap()["run"].is_string(), "{mark}");
+    }
+    assert!(groups.values().all(|numbers| numbers.is_sorted()), "order in each group: {groups:?}");
+}
+
+/// S04: equal bodies are letters of their own, also where a queue would deduplicate by content.
+fn equal_bodies_all_arrive(endpoint: &str) {
+    let shop = Shop::new(endpoint, endpoint, true);
+    for n in 0..5 {
+        shop.app.send(&shop.dead, "{\"same\":1}", Some(&format!("g{n}")), &format!("d{n}"), &json!({}));
+    }
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 5, "{run}");
+    assert_eq!(shop.arrived().0.len(), 5);
+}
+
+#[test]
+fn s04_equal_bodies_all_arrive_on_ministack() {
+    equal_bodies_all_arrive(&endpoint_or_return!(MINISTACK));
+}
+
+/// What cannot go is named and stays as it was; the rest goes.
+fn attributes_and_sizes(endpoint: &str) {
+    let proxy = Proxy::start(endpoint, Vec::new(), None);
+    let shop = Shop::new(endpoint, &proxy.endpoint, false);
+    let ten: serde_json::Map<String, serde_json::Value> = (0..10)
+        .map(|n| (format!("a{n}"), json!({"DataType": "String", "StringValue": format!("v{n}")})))
+        .collect();
+    let ten = serde_json::Value::Object(ten);
+    shop.app.send(&shop.dead, "{\"full\":true}", None, "", &ten);
+    // S13: over one batch by bytes long before ten letters; S15: all that SQS takes.
+    for n in 0..12 {
+        let body =
+            json!({"n": n, "text": "\u{10000}\t\u{e9} \u{202e}", "fill": "x".repeat(150_000)}).to_string();
+        shop.app.send(&shop.dead, &body, Some(&format!("tenant-{}", n % 2)), "", &json!({}));
+    }
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 12, "{run}");
+    assert_eq!(count(&run, "moved") + count(&run, "failed") + count(&run, "held"), 13, "{run}");
+    let (all, counts) = shop.arrived();
+    assert_eq!((all.len(), counts.len()), (12, 12));
+    let groups: BTreeSet<&str> = all.iter().map(super::Got::group).collect();
+    assert_eq!(groups, ["tenant-0", "tenant-1"].into(), "fair queues keep their tenants");
+    // S12: ten attributes of its own leave no room for the mark of the run: none of them is dropped.
+    let left = shop.app.take_all(&shop.dead);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].attributes, ten_as_given(&left[0].attributes, &ten));
+}
+
+/// The given attributes with whatever else an emulator says about them.
+fn ten_as_given(got: &serde_json::Value, given: &serde_json::Value) -> serde_json::Value {
+    for (name, value) in given.as_object().unwrap() {
+        assert_eq!(got[name]["StringValue"], value["StringValue"], "{name}");
+    }
+    assert_eq!(got.as_object().unwrap().len(), 10);
+    got.clone()
+}
+
+#[test]
+fn s12_s13_s15_attributes_sizes_and_characters_on_ministack() {
+    attributes_and_sizes(&endpoint_or_return!(MINISTACK));
+}
+
+#[test]
+fn s12_s13_s15_attributes_sizes_and_characters_on_elasticmq() {
+    attributes_and_sizes(&endpoint_or_return!(ELASTICMQ));
+}
+
+/// Calls are in tens: what a run of many costs.
+#[test]
+fn a_run_on_elasticmq_receives_sends_and_deletes_in_tens() {
+    let endpoint = endpoint_or_return!(ELASTICMQ);
+    let proxy = Proxy::start(&endpoint, Vec::new(), None);
+    let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+    shop.bury(200);
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 200, "{run}");
+    assert_eq!(shop.arrived().1.len(), 200);
+    let (sends, deletes) = (proxy.count("SendMessageBatch"), proxy.count("DeleteMessageBatch"));
+    let receives = proxy.count("ReceiveMessage");
+    println!("200 letters: {receives} receives (look and claim), {sends} sends, {deletes} deletes");
+    assert!(sends <= 40 && deletes <= 40, "{sends} sends, {deletes} deletes for 200 letters");
+}
+
+/// The relay carries a tier back with all that a message has. SQS holds the message by the queue's own delay.
+#[test]
+fn the_relay_on_ministack_carries_a_tier_back() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::unmade(&endpoint, &endpoint, true);
+    assert_eq!(shop.env.line("apply --yes").code, Some(0));
+    let attributes = json!({"tenant": {"DataType": "String", "StringValue": "acme"}});
+    for n in 0..6 {
+        shop.app.send(&shop.tier, &body(n), Some(&format!("g{}", n % 2)), &format!("d{n}"), &attributes);
+    }
+    let mut relay = shop.env.command(&["relay", &shop.channel]).spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while (shop.app.depth(&shop.source) < 6 || shop.app.depth(&shop.tier) > 0)
+        && std::time::Instant::now() < until
+    {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    relay.kill().unwrap();
+    relay.wait().unwrap();
+    let (all, counts) = shop.arrived();
+    assert_eq!((all.len(), counts.len()), (6, 6));
+    for group in ["g0", "g1"] {
+        let bodies: Vec<&str> =
+            all.iter().filter(|got| got.group() == group).map(|got| got.body.as_str()).collect();
+        let mut sorted = bodies.clone();
+        sorted.sort_unstable();
+        assert_eq!(bodies, sorted, "{group}");
+    }
+    assert!(all.iter().all(|got| got.attributes["tenant"]["StringValue"] == "acme"));
+    assert_eq!(shop.app.depth(&shop.tier), 0);
+}

@@ -1,0 +1,201 @@
+//! A fault proxy in front of an emulator: forwards each call, and to some does what no emulator does by itself.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// What is done to a call.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// The entry with this index is not forwarded and is in `Failed`, with this `SenderFault`.
+    Entry(usize, bool),
+    /// Forwarded; the connection ends before an answer.
+    Lost,
+    /// Not forwarded: this status and error code.
+    Refused(u16, &'static str),
+    /// Not forwarded: no messages.
+    Empty,
+    /// Not forwarded: all entries `Successful`.
+    Dropped,
+}
+
+/// One rule: to the `nth` call (from 1) of `action`, as often as `times`.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    pub action: &'static str,
+    pub nth: usize,
+    pub times: usize,
+    pub fault: Fault,
+}
+
+/// A running proxy; it lives as long as the test process.
+pub struct Proxy {
+    pub endpoint: String,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    /// Starts one in front of `upstream`. `hide`: receives hide for so many seconds, whatever was asked for, so
+    /// that what a killed process held comes back in the time of a test.
+    pub fn start(upstream: &str, rules: Vec<Rule>, hide: Option<u32>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&calls);
+        let upstream = upstream.trim_start_matches("http://").to_owned();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (upstream, rules, seen) = (upstream.clone(), rules.clone(), Arc::clone(&seen));
+                std::thread::spawn(move || {
+                    // A client that goes away ends its own connection only.
+                    let _ = serve(client.unwrap(), &upstream, &rules, hide, &seen);
+                });
+            }
+        });
+        Self { endpoint, calls }
+    }
+
+    /// How often an action was called.
+    pub fn count(&self, action: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|call| *call == action).count()
+    }
+}
+
+/// Head and body of a message that is there to its end; a chunked body is put together.
+pub fn split(whole: &[u8]) -> (String, Vec<u8>) {
+    let end = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8_lossy(&whole[..end]).into_owned();
+    let mut rest = &whole[end + 4..];
+    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return (head, rest.to_vec());
+    }
+    let mut body = Vec::new();
+    loop {
+        let line = rest.windows(2).position(|two| two == b"\r\n").unwrap();
+        let size = usize::from_str_radix(std::str::from_utf8(&rest[..line]).unwrap().trim(), 16).unwrap();
+        if size == 0 {
+            return (head, body);
+        }
+        body.extend_from_slice(&rest[line + 2..line + 2 + size]);
+        rest = &rest[line + 2 + size + 2..];
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0u8; 65_536];
+    loop {
+        let n = stream.read(&mut chunk)?;
+        if n == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.extend_from_slice(&chunk[..n]);
+        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let length: usize = header(&head, "content-length").unwrap_or("0").parse().unwrap();
+        if bytes.len() >= end + 4 + length {
+            return Ok((head, bytes[end + 4..end + 4 + length].to_vec()));
+        }
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+fn serve(
+    mut client: TcpStream,
+    upstream: &str,
+    rules: &[Rule],
+    hide: Option<u32>,
+    seen: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let (head, body) = read_request(&mut client)?;
+    let action =
+        header(&head, "x-amz-target").unwrap_or_default().trim_start_matches("AmazonSQS.").to_owned();
+    let nth = {
+        let mut seen = seen.lock().unwrap();
+        seen.push(action.clone());
+        seen.iter().filter(|call| **call == action).count()
+    };
+    let fault = rules
+        .iter()
+        .find(|rule| rule.action == action && (rule.nth..rule.nth + rule.times).contains(&nth))
+        .map(|rule| rule.fault.clone());
+    let mut request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    if let (Some(hide), "ReceiveMessage") = (hide, action.as_str()) {
+        request["VisibilityTimeout"] = json!(hide);
+    }
+    let mut out = None;
+    let ids = |request: &Value| -> Vec<Value> {
+        request["Entries"].as_array().into_iter().flatten().map(|entry| entry["Id"].clone()).collect()
+    };
+    match &fault {
+        Some(Fault::Refused(status, code)) => {
+            let text = json!({"__type": format!("com.amazonaws.sqs#{code}"), "message": "as the test asked"});
+            return answer(&mut client, *status, &text.to_string());
+        }
+        Some(Fault::Empty) => return answer(&mut client, 200, "{}"),
+        Some(Fault::Dropped) => {
+            let done: Vec<Value> = ids(&request).into_iter().map(|id| json!({"Id": id})).collect();
+            return answer(&mut client, 200, &json!({"Successful": done, "Failed": []}).to_string());
+        }
+        Some(Fault::Entry(at, _)) => {
+            let entries = request["Entries"].as_array_mut().unwrap();
+            if *at < entries.len() {
+                out = Some(entries.remove(*at)["Id"].clone());
+            }
+        }
+        _ => {}
+    }
+    let (status, mut text) = match request["Entries"].as_array() {
+        Some(none) if none.is_empty() => (200, json!({"Successful": [], "Failed": []}).to_string()),
+        _ => forward(upstream, &head, &request.to_string())?,
+    };
+    if let (Some(id), Some(Fault::Entry(_, sender))) = (out, &fault) {
+        let mut parsed: Value = serde_json::from_str(&text).unwrap();
+        let failed = json!({"Id": id, "Code": if *sender { "InvalidMessageContents" } else { "InternalError" },
+                            "SenderFault": sender, "Message": "as the test asked"});
+        match parsed["Failed"].as_array_mut() {
+            Some(list) => list.push(failed),
+            None => parsed["Failed"] = json!([failed]),
+        }
+        text = parsed.to_string();
+    }
+    if matches!(fault, Some(Fault::Lost)) {
+        return Ok(());
+    }
+    answer(&mut client, status, &text)
+}
+
+fn forward(upstream: &str, head: &str, body: &str) -> std::io::Result<(u16, String)> {
+    let mut server = TcpStream::connect(upstream)?;
+    let mut request = format!(
+        "POST / HTTP/1.1\r\nHost: {upstream}\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for name in ["Content-Type", "X-Amz-Target", "Authorization", "X-Amz-Date"] {
+        if let Some(value) = header(head, name) {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    write!(server, "{request}\r\n{body}")?;
+    let mut whole = Vec::new();
+    server.read_to_end(&mut whole)?;
+    let (head, body) = split(&whole);
+    let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(500);
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+fn answer(client: &mut TcpStream, status: u16, body: &str) -> std::io::Result<()> {
+    write!(
+        client,
+        "HTTP/1.1 {status} X\r\nContent-Type: application/x-amz-json-1.0\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}

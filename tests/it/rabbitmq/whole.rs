@@ -34,15 +34,19 @@ impl Stage {
         Self { host, folder }
     }
 
-    fn redrive(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_redrive"))
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        command
             .args(arguments)
             .current_dir(self.folder.path())
             .env("MQ_USER", &self.host.server.user)
             .env("MQ_PASSWORD", &self.host.server.password)
-            .env("REDRIVE_LEDGER", self.folder.path().join("ledger.db"))
-            .output()
-            .unwrap()
+            .env("REDRIVE_LEDGER", self.folder.path().join("ledger.db"));
+        command
+    }
+
+    fn redrive(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
     }
 
     fn done(&self, arguments: &[&str]) -> String {
@@ -102,4 +106,67 @@ async fn relay_says_that_none_is_needed_and_that_is_no_failure() {
     let stage = Stage::new(&server).await;
     let said = stage.done(&["relay"]);
     assert!(said.contains("no relay") || said.contains("by itself"), "{said}");
+}
+
+/// Killed at a step of the engine, resumed: no letter is nowhere, only those named in doubt may be twice, and
+/// each group keeps its order.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_every_step_and_resumed_nothing_is_lost_and_what_may_be_twice_is_named() {
+    let Some(server) = Server::get() else { return };
+    let mut killed = 0;
+    for step in [
+        "begun",
+        "claimed",
+        "before_commit:2",
+        "after_commit",
+        "before_send",
+        "after_send",
+        "after_send:2",
+        "before_release",
+        "before_end",
+    ] {
+        let stage = Stage::new(&server).await;
+        stage.done(&["apply", "--yes", "--reason", "test"]);
+        for n in 0..60 {
+            let headers = arguments(&[("account", text(&format!("acc-{}", n % 6)))]);
+            let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+            stage.host.send("payments.dlq", n.to_string().as_bytes(), properties).await;
+        }
+        let run = ["run", "payments", "--limit", "all", "--rate", "1000/s", "--reason", "test", "--yes"];
+        let output = stage.command(&run).env("REDRIVE_FAILPOINT", step).output().unwrap();
+        let died = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(died || output.status.code() == Some(0), "{step}: {:?} {words}", output.status);
+        let mut doubts = 0;
+        if died {
+            killed += 1;
+            // The server gives back what the dead process held, and its lock.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            let list = stage.done(&["runs", "list", "payments"]);
+            let id = list.lines().nth(1).and_then(|row| row.split_whitespace().last()).unwrap().to_owned();
+            let resumed = stage.redrive(&["resume", &id, "--yes"]);
+            let all = format!(
+                "{}{}",
+                String::from_utf8_lossy(&resumed.stdout),
+                String::from_utf8_lossy(&resumed.stderr)
+            );
+            assert!(matches!(resumed.status.code(), Some(0 | 1 | 4 | 11 | 12)), "{step}: {all}");
+            doubts = all
+                .lines()
+                .rev()
+                .find_map(|line| line.split_once("in doubt ")?.1.split_whitespace().next()?.parse().ok())
+                .unwrap_or(0);
+        }
+        let left = stage.host.texts("payments.dlq").await;
+        let there = stage.host.texts("payments").await;
+        let every: std::collections::BTreeSet<&String> = left.iter().chain(&there).collect();
+        assert_eq!(every.len(), 60, "{step}: lost");
+        let twice = left.len() + there.len() - 60;
+        assert!(twice <= doubts, "{step}: {twice} are twice and {doubts} were named in doubt");
+        for group in 0..6 {
+            let of: Vec<u64> = there.iter().map(|n| n.parse().unwrap()).filter(|n| n % 6 == group).collect();
+            assert!(of.is_sorted_by(|a, b| a < b), "{step}: group {group}: {of:?}");
+        }
+    }
+    assert!(killed >= 6, "{killed} were killed");
 }

@@ -89,6 +89,27 @@ impl Topic {
         }
     }
 
+    /// Where each partition ends for those who read uncommitted records: beyond the last stable offset while a
+    /// transaction is open.
+    async fn high_watermarks(&self, client: &Client) -> Result<Vec<i64>> {
+        let (client, name, partitions) = (client.clone(), self.name.clone(), self.partitions);
+        super::roles::blocking(move || {
+            let action = format!("read the offsets of {name}");
+            let probe = reader(&client, "read_uncommitted")?;
+            let ask = || {
+                let mut list = TopicPartitionList::new();
+                for partition in 0..partitions {
+                    list.add_partition_offset(&name, partition, Offset::End)?;
+                }
+                probe.offsets_for_times(list, PATIENCE)
+            };
+            let ends = ask().map_err(|error| client.error(&action, &error))?;
+            let end = |partition| ends.find_partition(&name, partition)?.offset().to_raw();
+            Ok((0..partitions).map(|partition| end(partition).unwrap_or(0)).collect())
+        })
+        .await
+    }
+
     /// First and last stable offset of each partition, all in one call each.
     pub(super) async fn extents(&self, client: &Client) -> Result<Vec<Extent>> {
         let (topic, partitions) = (self.name.clone(), self.partitions);
@@ -257,12 +278,7 @@ impl Reading {
                 let Some(end) = self.open.get(&partition).copied() else { return Ok(Step::Nothing) };
                 if offset >= end - 1 {
                     self.open.remove(&partition);
-                    // What follows would only fill the queue that the other partitions wait in.
-                    if !self.open.is_empty() {
-                        let mut list = TopicPartitionList::new();
-                        list.add_partition(&self.topic, partition);
-                        let _ = self.consumer.pause(&list);
-                    }
+                    quiet(&self.consumer, &self.topic, partition);
                 }
                 // Written after the snapshot: not in its extent.
                 if offset >= end { Ok(Step::Nothing) } else { Ok(Step::Record(record)) }
@@ -295,6 +311,12 @@ impl Reading {
         position.and_then(|list| list.find_partition(&self.topic, partition)?.offset().to_raw()).unwrap_or(0)
     }
 
+    /// Reads no more of a partition: what follows would only fill the queue that the others wait in.
+    pub(super) fn close(&mut self, partition: i32) {
+        self.open.remove(&partition);
+        quiet(&self.consumer, &self.topic, partition);
+    }
+
     /// Is every partition at its end?
     pub(super) fn at_end(&self) -> bool {
         self.open.is_empty()
@@ -303,7 +325,18 @@ impl Reading {
     /// Goes on reading a partition that came to its stable end before its end.
     pub(super) fn reopen(&mut self, partition: i32, end: i64) {
         self.open.insert(partition, end);
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&self.topic, partition);
+        let _ = self.consumer.resume(&list);
     }
+}
+
+/// Stops fetching a partition.
+fn quiet(consumer: &BaseConsumer<Heard>, topic: &str, partition: i32) {
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition);
+    // What comes all the same is stepped over.
+    let _ = consumer.pause(&list);
 }
 
 /// What is said of a letter that a mark hides.
@@ -316,6 +349,7 @@ pub(super) struct Look {
     snapshot: Snapshot,
     want: Want,
     marks: Arc<Marks>,
+    unseen: Vec<String>,
     read: u64,
     hidden: u64,
 }
@@ -327,6 +361,19 @@ impl Look {
         let hidden = if want.moved { 0 } else { marks.within(&extents) };
         let most = u64::try_from(all).unwrap_or(0).saturating_sub(hidden);
         let name = topic.name.clone();
+        // K31: what stands behind an open transaction is not stable yet; the look says that it stops before it.
+        let mut unseen = Vec::new();
+        let mut behind = 0;
+        for (extent, high) in extents.iter().zip(topic.high_watermarks(client).await?) {
+            if high > extent.end {
+                let more = high - extent.end;
+                behind += u64::try_from(more).unwrap_or(0);
+                unseen.push(format!(
+                    "a transaction is open in partition {} of {name} from offset {}: up to {more} records from there on",
+                    extent.partition, extent.end
+                ));
+            }
+        }
         let ends: Vec<String> = extents
             .iter()
             .map(|extent| format!("{}:{}-{}", extent.partition, extent.low, extent.end))
@@ -336,7 +383,7 @@ impl Look {
             identity: format!("{}/{}", topic.id, ends.join(",")),
             taken_at: client.clock.now(),
             count: Count::AtMost(most),
-            unseen: None,
+            unseen: (behind > 0).then_some(behind),
         };
         let reading = Reading::begin(client, &name, &extents, "read_committed")?;
         Ok(Self {
@@ -345,6 +392,7 @@ impl Look {
             snapshot,
             want,
             marks: Arc::new(marks),
+            unseen,
             read: 0,
             hidden: 0,
         })
@@ -405,7 +453,7 @@ impl Pages for Look {
     }
 
     async fn close(self: Box<Self>) -> Result<LookCost> {
-        Ok(LookCost { read: self.read, hidden: self.hidden, changed: Vec::new(), unseen: Vec::new() })
+        Ok(LookCost { read: self.read, hidden: self.hidden, changed: Vec::new(), unseen: self.unseen })
     }
 }
 
@@ -444,4 +492,43 @@ pub(super) fn older(client: &Client, topic: &Topic, extents: &[Extent], since: T
         format!("read {}", topic.name),
         "nothing comes, and records are missing",
     ))
+}
+
+/// The time of the oldest letter that no run has moved, and when retention takes it. Where producers set the times it
+/// is the time that the broker shows, which may be older than the letter's arrival. Blocks.
+pub(super) fn oldest(
+    client: &Client,
+    topic: &Topic,
+    extents: &[Extent],
+    marks: &Marks,
+) -> Result<Option<Time>> {
+    let from = |extent: &Extent| {
+        let low = (extent.low..extent.end)
+            .find(|offset| !marks.has(Place { partition: extent.partition, offset: *offset }))
+            .unwrap_or(extent.end);
+        Extent { low, ..*extent }
+    };
+    let left: Vec<Extent> = extents.iter().map(from).collect();
+    let mut reading = Reading::begin(client, &topic.name, &left, "read_committed")?;
+    let mut oldest: Option<Time> = None;
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let place = match reading.step(Duration::from_millis(50))? {
+            Step::End => break,
+            Step::Nothing => continue,
+            Step::Record(record) => {
+                let place = Place { partition: record.partition(), offset: record.offset() };
+                if marks.has(place) {
+                    continue;
+                }
+                if let Some(at) = record.timestamp().to_millis().map(Time::from_millis) {
+                    oldest = Some(oldest.map_or(at, |known| known.min(at)));
+                }
+                place
+            }
+        };
+        // The first of each partition is enough.
+        reading.close(place.partition);
+    }
+    Ok(oldest)
 }

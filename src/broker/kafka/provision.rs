@@ -21,6 +21,9 @@ const STAMPS: u64 = 64 * 1024;
 /// Broker default of `max.message.bytes`.
 const DEFAULT_MAX: u64 = 1_048_588;
 
+/// How long a change may take from the controller to the brokers.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+
 const PARTITIONS: &str = "partitions";
 const REPLICATION: &str = "replication.factor";
 
@@ -315,6 +318,18 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
             .await
             .map_err(|error| client.error(&action, &error))?;
         each(client, &action, results)?;
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < HEARD_WITHIN {
+            let asked = vec![resource.name.clone()];
+            let seen = client.admin(&action, move |handle| handle.describe_topics(&asked, PATIENCE)).await?;
+            let grown = |outcome: &super::raw::Outcome| {
+                outcome.1.as_ref().is_ok_and(|seen| usize::try_from(seen.partitions) == Ok(count))
+            };
+            if seen.iter().any(grown) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
     let settings: Vec<(String, String)> = fields
         .iter()
@@ -326,7 +341,22 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
     }
     let topic = resource.name.clone();
     let action = format!("change {}", resource.name);
-    client.admin(&action, move |handle| handle.set_configs(&topic, &settings, PATIENCE)).await
+    let (named, wanted) = (topic.clone(), settings.clone());
+    client.admin(&action, move |handle| handle.set_configs(&named, &wanted, PATIENCE)).await?;
+    // The controller has it; the brokers, which are asked next, hear of it a moment later.
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < HEARD_WITHIN {
+        let asked = topic.clone();
+        let seen = client.admin(&action, move |handle| handle.describe_configs(&asked, PATIENCE)).await?;
+        let same = |(name, value): &(String, String)| {
+            seen.iter().any(|entry| entry.name == *name && entry.value.as_ref() == Some(value))
+        };
+        if settings.iter().all(same) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 async fn create(client: &Client, resource: &Resource) -> Result<()> {
@@ -360,7 +390,25 @@ async fn create(client: &Client, resource: &Resource) -> Result<()> {
             "Kafka refuses the name: its characters, or another topic whose name differs only in . and _",
         )),
         Some(Err((_, code))) => Err(client.error(&action, &rdkafka::error::KafkaError::AdminOp(code))),
-        _ => Ok(()),
+        _ => known_to_brokers(client, &resource.name).await,
+    }
+}
+
+/// The controller has made the topic; the brokers hear of it a moment later.
+async fn known_to_brokers(client: &Client, topic: &str) -> Result<()> {
+    let begun = std::time::Instant::now();
+    loop {
+        let asked = vec![topic.to_owned()];
+        let action = format!("create {topic}");
+        let described = client.admin(&action, move |handle| handle.describe_topics(&asked, PATIENCE)).await?;
+        // Without the right to describe it there is nothing to wait for.
+        let missing = described.iter().any(|(_, outcome)| {
+            outcome.as_ref().is_err_and(|error| error.code == RDKafkaErrorCode::UnknownTopicOrPartition)
+        });
+        if !missing || begun.elapsed() > HEARD_WITHIN {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -195,7 +195,8 @@ impl Browse for Kafka {
         if dead_letter.exists {
             let topic = Topic::read(&self.client, &names.dead_letter).await?;
             let extents = topic.extents(&self.client).await?;
-            let moved = self.marks(channel, topic.id).await?.within(&extents);
+            let marks = self.marks(channel, topic.id.clone()).await?;
+            let moved = marks.within(&extents);
             if moved > 0 {
                 let left = dead_letter.count.number().saturating_sub(moved);
                 dead_letter.count = Count::AtMost(left);
@@ -204,6 +205,9 @@ impl Browse for Kafka {
                     names.dead_letter
                 ));
             }
+            let (client, retention) = (self.client.clone(), topic.retention);
+            dead_letter.oldest = blocking(move || browse::oldest(&client, &topic, &extents, &marks)).await?;
+            dead_letter.oldest_expires = dead_letter.oldest.and_then(|at| Some(at.plus(retention?)));
         }
         Ok(Depths { source, readers, tiers, dead_letter, notes })
     }

@@ -180,6 +180,11 @@ async fn k31_the_extent_is_what_lies_between_offsets_and_markers_are_no_letters(
     let open = bench.app().transact(&dlq, &[message("a", "open")], None);
     bench.app().produce(&dlq, &[message("a", "behind")], Duration::ZERO);
     let begun = Instant::now();
+    let mut pages = broker.snapshot(&channel, BODIES).await.unwrap();
+    assert_eq!(pages.snapshot().unseen, Some(2), "the open one and what stands behind it");
+    while !pages.next().await.unwrap().is_empty() {}
+    let unseen = pages.close().await.unwrap().unseen;
+    assert!(unseen[0].contains("transaction is open in partition"), "{unseen:?}");
     let (_, _, letters) = look(&*broker, &channel, BODIES).await;
     let seen: Vec<_> = letters.iter().map(|letter| (letter.id.clone(), text(&letter.message))).collect();
     assert_eq!(seen.len(), 1, "{seen:?}");
@@ -365,6 +370,52 @@ async fn k21_keys_are_placed_as_java_does_it_and_without_a_key_the_partition_sta
         // K16: the copy's time is now, or retention would act on the old one.
         assert!(SystemClock.now().since(read.timestamp.unwrap()) < Duration::from_secs(60));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k21_golden_partitions_of_the_java_client() {
+    let Some(bench) = Bench::new() else { return };
+    for (partitions, keys) in [
+        (10, &[("354afe16-939a-4ea8-8e17-8bb0840b6886", 4), ("f562ac3b-2224-4e25-a0ab-56094e10c239", 5)][..]),
+        (32, &[("fd7af248-ce5c-46a5-93d7-1c0c9005b99d", 26)][..]),
+    ] {
+        let named = super::bench::channel(&super::bench::unique("golden"));
+        let channel = with_partitions(&named, partitions);
+        let broker = provision(&bench, &channel).await;
+        let (dlq, target) =
+            (format!("{}.dlq", channel.name.value), format!("{}.billing", channel.name.value));
+        let letters: Vec<Message> = keys.iter().map(|(key, _)| message(key, key)).collect();
+        bench.app().produce(&dlq, &letters, Duration::ZERO);
+        let (identity, _, letters) = look(&*broker, &channel, BODIES).await;
+        let mut mover = broker.begin(&channel, &task("r1", &target, &identity)).await.unwrap();
+        let got = claim(&mut *mover, &letters).await;
+        let batch: Vec<Outgoing> = got.iter().map(|claimed| outgoing(&bench, claimed)).collect();
+        assert_eq!(mover.transfer(&batch).await.unwrap().len(), keys.len());
+        mover.end().await.unwrap();
+        let placed: BTreeMap<String, i32> =
+            bench.app().read(&target).iter().map(|read| (text(&read.message), read.partition)).collect();
+        for (key, partition) in keys {
+            assert_eq!(placed[*key], *partition, "{key} of {partitions}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_open_letter_is_told_for_alerts() {
+    let Some(bench) = Bench::new() else { return };
+    let channel = bench.channel.clone();
+    let broker = provision(&bench, &channel).await;
+    let dlq = format!("{}.dlq", channel.name.value);
+    assert_eq!(broker.depths(&channel).await.unwrap().dead_letter.oldest, None);
+    // K13: Connect keeps the origin's time, which retention counts from.
+    bench.app().set(&dlq, "message.timestamp.type", "CreateTime").await;
+    bench.app().produce(&dlq, &[message("a", "young")], Duration::ZERO);
+    bench.app().produce(&dlq, &[message("b", "old")], Duration::from_secs(13 * 86_400));
+    let depth = broker.depths(&channel).await.unwrap().dead_letter;
+    let age = SystemClock.now().since(depth.oldest.unwrap());
+    assert!(age > Duration::from_secs(13 * 86_400 - 60), "{age:?}");
+    let left = depth.oldest_expires.unwrap().since(SystemClock.now());
+    assert!(left < Duration::from_secs(86_400 + 60), "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -265,6 +265,11 @@ impl App {
         for result in self.admin().alter_configs([&alter], &AdminOptions::new()).await.unwrap() {
             result.unwrap();
         }
+        let until = Instant::now() + Duration::from_secs(10);
+        while self.settings(topic).await != settings {
+            assert!(Instant::now() < until, "{topic} does not hear of {name}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Writes in a transaction: committed, aborted, or left open as long as the producer lives.

@@ -207,3 +207,20 @@ fn killed_at_every_step_and_resumed_each_letter_arrives_exactly_once() {
     }
     assert!(killed >= 6, "{killed} were killed");
 }
+
+#[test]
+fn killed_between_copy_and_mark_nothing_is_sent_twice_without_whole_transactions_either() {
+    let Some(shop) = Shop::new("5s") else { return };
+    let mut count = 0;
+    for step in ["before_send", "after_send", "after_commit:2"] {
+        shop.bury(count..count + 20);
+        count += 20;
+        let mut arguments = all(&shop, "200/s");
+        arguments.push("--without-transactions");
+        let run = shop.env.command(&arguments).env("REDRIVE_FAILPOINT", step).output().unwrap();
+        assert_eq!(run.status.signal(), Some(9), "{step}: {}", String::from_utf8_lossy(&run.stderr));
+        let last = shop.env.run(&["resume", &shop.latest(), "--yes"]);
+        assert!(matches!(last.code, Some(0)), "{step}: {last}");
+        assert_once_and_in_order(&shop.app.read(&shop.target()), count);
+    }
+}

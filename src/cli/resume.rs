@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::confirm::{Consent, Yes};
-use super::run::open_events;
+use super::run::{aside_for, open_events};
 use super::runs::one_run;
 use super::sending::{
     LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,
@@ -93,6 +93,7 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
 /// # Errors
 /// [2]: no such run. [4]: it is done, runs, or was declined. [1]: the broker.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    aside_for(ctx, args.events.as_deref());
     let at = ledger_path(args.ledger.as_ref())?;
     let told = |error| ledger_error(&at, &error);
     let Some(mut ledger) = Ledger::look(&at).map_err(told)? else {
@@ -236,6 +237,15 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             _ => "reason",
         };
         ledger.event(row.n, now, &ctx.who, what, Some(reason)).map_err(told)?;
+    }
+    // What this part does otherwise than the one before belongs to the audit too.
+    if rate_text != row.rate {
+        let text = format!("{} to {rate_text}", row.rate);
+        ledger.event(row.n, now, &ctx.who, "rate changed", Some(&text)).map_err(told)?;
+    }
+    let asked = [(args.retry_failed, "retry failed"), (args.allow_stale, "allow stale")];
+    for (_, what) in asked.iter().filter(|(given, _)| *given) {
+        ledger.event(row.n, now, &ctx.who, what, None).map_err(told)?;
     }
     let orders = Orders {
         resend_in_doubt: args.resend_in_doubt,

@@ -105,6 +105,7 @@ fn is_manifest(what: &str) -> bool {
 /// [2]: no bound or no reason. [4]: refused or declined. [1]: the broker before anything was sent. After
 /// that every end is told and is a code of its own.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    aside_for(ctx, args.events.as_deref());
     let asked = limit(args.limit.as_deref())?;
     let manifest = is_manifest(&args.what);
     if asked.is_none() && !manifest {
@@ -195,6 +196,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         real.extend(["--broker".to_owned(), chosen.name().to_owned()]);
     }
     if args.dry_run {
+        if reason.is_none() {
+            real.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+        }
         screen::dry_run(&mut ctx.ui, &before, &real);
         return Ok(ExitCode::Done);
     }
@@ -532,6 +536,13 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         },
     )
     .await
+}
+
+/// With the events on stdout the screens are on stderr, so that every line of stdout is JSON.
+pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>) {
+    if events == Some(Path::new("-")) {
+        ctx.ui.stand_aside();
+    }
 }
 
 /// Where `--events` go.

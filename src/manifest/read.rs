@@ -65,8 +65,18 @@ impl Reader<BufReader<File>> {
     /// # Errors
     /// See [`Fault`].
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        // Not to wait for a pipe's writer: it is read twice, so a pipe is no manifest.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or(0);
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(error) if path.is_symlink() => {
+                return Err(io::Error::new(error.kind(), "a symlink is not followed").into());
+            }
+            opened => opened?,
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("this is no file; pipe it in with `redrive run -`").into());
+        }
         Self::new(BufReader::with_capacity(256 * 1024, file))
     }
 

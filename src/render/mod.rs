@@ -64,6 +64,7 @@ pub struct Ui {
     terminal: Terminal,
     format: Format,
     closed: bool,
+    aside: bool,
     trouble: Option<io::Error>,
 }
 
@@ -102,6 +103,7 @@ impl Ui {
             terminal,
             format: Format::Table,
             closed: false,
+            aside: false,
             trouble: None,
         }
     }
@@ -122,6 +124,11 @@ impl Ui {
     /// Chooses how answers are given.
     pub fn set_format(&mut self, format: Format) {
         self.format = format;
+    }
+
+    /// Moves what people read to stderr: stdout carries other lines, such as events, and nothing between them.
+    pub fn stand_aside(&mut self) {
+        self.aside = true;
     }
 
     /// How answers are given.
@@ -156,12 +163,18 @@ impl Ui {
 
     /// A line of the answer, on stdout.
     pub fn say(&mut self, line: impl Into<Line>) {
+        if self.aside {
+            return self.tell(line);
+        }
         let text = self.compose(&line.into(), self.out.colour);
         self.put(text.as_bytes());
     }
 
     /// An empty line of the answer.
     pub fn blank(&mut self) {
+        if self.aside {
+            return self.tell(Line::new());
+        }
         self.put(b"\n");
     }
 

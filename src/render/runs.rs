@@ -138,7 +138,7 @@ pub fn show(
                     Some(text) => format!("{}: {}", note.code, super::cut(text, 60)),
                     None => note.code.clone(),
                 },
-                "held" if !behind.is_empty() => format!("behind{behind}"),
+                "held" if !behind.is_empty() && note.code.starts_with("behind") => format!("behind{behind}"),
                 _ => reason(&note.code).to_owned(),
             };
             let outcome = note.outcome.replace('_', " ");

@@ -78,8 +78,12 @@ impl<'a> Watch<'a> {
             line.extend(event);
         }
         let text = crate::render::compact_json(&line);
-        if writeln!(events, "{text}").and_then(|()| events.flush()).is_err() {
+        if let Err(error) = writeln!(events, "{text}").and_then(|()| events.flush()) {
             self.events = None;
+            if error.kind() != std::io::ErrorKind::BrokenPipe {
+                self.progress.clear();
+                self.ui.tell(format!("note  Events end here, the run goes on: {error}"));
+            }
         }
     }
 

@@ -87,6 +87,10 @@ fn l05_a_signal_settles_what_is_in_flight_and_resume_finishes() {
         assert_eq!(shown["counts"]["untouched"], 60 - moved);
         let _ = shop.line(&format!("resume {run} --rate 2000/s --yes")).ok();
         assert_eq!(shop.lying("orders").len(), 60);
+        let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+        let events = audit["events"].as_array().unwrap();
+        let told = events.iter().any(|e| e["what"] == "rate changed" && e["text"] == "40/s to 2000/s");
+        assert!(told, "another rate is in the audit: {events:?}");
     }
 }
 
@@ -264,6 +268,17 @@ fn a_manifest_is_hostile_input() {
     let changed = shop.line("run changed.jsonl --yes");
     assert_eq!(changed.code, Some(4), "{changed}");
     assert!(changed.says("line 3: it was changed"), "{changed}");
+    // A pipe is never waited for, a symlink not followed.
+    let pipe = std::process::Command::new("mkfifo").arg(shop.env.path("pipe.jsonl")).status().unwrap();
+    assert!(pipe.success());
+    std::os::unix::fs::symlink("m.jsonl", shop.env.path("link.jsonl")).unwrap();
+    for (file, why) in
+        [("pipe.jsonl", "no file"), ("link.jsonl", "a symlink is not followed"), ("./", "no file")]
+    {
+        let refused = shop.env.run(&["run", file, "--yes"]);
+        assert_eq!(refused.code, Some(4), "{refused}");
+        assert!(refused.says(why), "{refused}");
+    }
     // From stdin it is the same.
     let piped = shop.env.run_with(&["run", "-", "--yes=3"], text.as_bytes());
     assert_eq!(piped.code, Some(0), "{piped}");
@@ -310,4 +325,47 @@ fn events_are_lines_of_json() {
         assert_eq!(event["seq"], index as u64 + 1);
         assert_eq!(event["schema"], "redrive.event.v1");
     }
+}
+
+#[test]
+fn events_on_stdout_are_all_that_is_there() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let run = shop.line("run orders --limit all --reason x --yes --events -").ok();
+    let events: Vec<serde_json::Value> =
+        run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.first().unwrap()["event"], "started");
+    assert_eq!(events.last().unwrap()["event"], "ended");
+    assert!(run.err.contains("done: 3 of 3 moved"), "{run}");
+}
+
+#[test]
+fn events_that_cannot_be_written_are_missed_aloud() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let run = shop.line("run orders --limit all --reason x --yes --events /dev/full").ok();
+    assert!(run.err.contains("Events end here, the run goes on"), "{run}");
+    assert_eq!(shop.lying("orders").len(), 3);
+}
+
+#[test]
+fn a_conflict_is_named_as_one() {
+    let shop = Shop::new();
+    let mut other = letter(Some("C-2".to_owned()), 1);
+    other.body = Some("{\"n\":\"another\"}".into());
+    shop.bury(&[letter(Some("C-1".to_owned()), 1), other, letter(Some("C-3".to_owned()), 3)]);
+    shop.bury(&[letter(Some("C-4".to_owned()), 4)]);
+    let run = shop.line("run orders --limit all --reason x --yes");
+    assert_eq!(run.code, Some(11), "{run}");
+    let shown = shop.line(&format!("runs show {}", shop.latest())).ok();
+    assert!(shown.out.contains("with an event id that another body has too"), "{shown}");
+    assert!(!shown.out.contains("behind"), "{shown}");
+}
+
+#[test]
+fn what_a_dry_run_says_to_type_is_whole() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let dry = shop.line("run orders --limit 2 --dry-run").ok();
+    assert!(dry.err.contains("next  redrive run orders --limit 2 --reason TEXT"), "{dry}");
 }

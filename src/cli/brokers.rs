@@ -36,6 +36,19 @@ impl Chosen<'_> {
         &self.decl.name
     }
 
+    /// Why nothing can be known of it: its url begins like no broker's, or is a variable that is not set.
+    pub fn spoken_by_none(&self) -> CommandError {
+        if let Some(missing) = self.decl.unresolved.first() {
+            return CommandError::failed(format!(
+                "{} needs {}, and it is not set",
+                self.name(),
+                missing.value
+            ))
+            .next(["redrive", "check"]);
+        }
+        CommandError::usage(format!("{}: no broker speaks {}", self.name(), self.decl.scheme()))
+    }
+
     /// Where it is, in its kind's own words: `k1:9092, k2:9092`. No login, no secret.
     pub fn place(&self) -> String {
         kind_of(self.decl).map_or_else(String::new, |kind| kind.place(self.decl))
@@ -177,18 +190,14 @@ impl Context {
         chosen: Chosen<'_>,
         writes: bool,
     ) -> Result<Box<dyn Broker>, CommandError> {
-        let Some(kind) = kind_of(chosen.decl) else {
-            return Err(CommandError::usage(format!(
-                "{}: no broker speaks {}",
-                chosen.name(),
-                chosen.decl.scheme()
-            )));
-        };
         if let Some(missing) = chosen.decl.unresolved.first() {
             let place = loaded.place(&missing.span);
             let message = format!("{} needs {}, and it is not set ({place})", chosen.name(), missing.value);
             return Err(CommandError::failed(message).next(["redrive", "check"]));
         }
+        let Some(kind) = kind_of(chosen.decl) else {
+            return Err(chosen.spoken_by_none());
+        };
         let context = OpenContext { clock: self.clock.clone(), base: loaded.folder().to_owned(), writes };
         kind.open(chosen.decl, &context).await.map_err(|error| CommandError::broker(chosen.name(), &error))
     }

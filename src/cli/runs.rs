@@ -145,6 +145,10 @@ fn there(ledger: Option<Ledger>, run: &str, at: &Path) -> Result<Ledger, Command
 
 /// The run of this prefix.
 pub(super) fn one_run(ledger: &Ledger, prefix: &str, at: &Path) -> Result<RunRow, CommandError> {
+    // An empty id is a variable that is not set, not the beginning of every run.
+    if prefix.is_empty() {
+        return Err(CommandError::usage("the run's id is empty").next(["redrive", "runs", "list"]));
+    }
     let rows = ledger.runs_like(prefix).map_err(|error| ledger_error(at, &error))?;
     match rows.as_slice() {
         [] => Err(CommandError::usage(format!("no run {} in {}", prefix.escape_default(), at.display()))

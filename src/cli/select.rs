@@ -51,6 +51,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let Some(reason) = args.reason.clone().filter(|reason| !reason.trim().is_empty()) else {
         return Err(CommandError::usage("a selection that is to be sent needs a reason: --reason TEXT"));
     };
+    if args.out == std::path::Path::new("-") {
+        return Err(CommandError::usage("--out: a selection is frozen in a file, which stdout is not"));
+    }
     let selection = args.selecting.selection(ctx, limit)?;
     let loaded = ctx.topology()?;
     let channel = loaded.channel(&args.channel)?;
@@ -93,7 +96,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             error => prepare_error(chosen, &error),
         })?;
     }
-    let out = args.out.display().to_string();
+    // Said so that `run` takes it for a manifest and not for a channel.
+    let mut out = args.out.display().to_string();
+    if !out.ends_with(".jsonl") && !out.contains('/') {
+        out.insert_str(0, "./");
+    }
     let mut next = ctx.command(&["run", &out]);
     if ctx.globals.broker.is_none() && chosen.decl.protected {
         next.extend(["--broker".to_owned(), chosen.name().to_owned()]);

@@ -123,9 +123,7 @@ pub fn rate_text(rate: Rate) -> String {
 pub fn lowered(chosen: Chosen<'_>, channel: &Channel) -> Result<(Names, Capabilities), CommandError> {
     match kind_of(chosen.decl) {
         Some(kind) => Ok((kind.names(channel), kind.capabilities(channel))),
-        None => {
-            Err(CommandError::usage(format!("{}: no broker speaks {}", chosen.name(), chosen.decl.scheme())))
-        }
+        None => Err(chosen.spoken_by_none()),
     }
 }
 

@@ -8,7 +8,7 @@ use redrive::broker::sqlite::Failure;
 use redrive::letter::Value;
 use redrive::stamp;
 
-use super::{Shop, letter};
+use super::{SHOP, Shop, letter};
 
 #[test]
 fn l03_thirty_letters_at_two_a_second_take_about_fifteen_seconds() {
@@ -368,4 +368,32 @@ fn what_a_dry_run_says_to_type_is_whole() {
     shop.bury_many(3);
     let dry = shop.line("run orders --limit 2 --dry-run").ok();
     assert!(dry.err.contains("next  redrive run orders --limit 2 --reason TEXT"), "{dry}");
+}
+
+#[test]
+fn an_empty_run_id_is_no_run_and_every_manifest_can_be_run_as_said() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let _ = shop.line("run orders --limit 1 --reason x --yes").ok();
+    for line in [&["resume", "", "--yes"][..], &["runs", "show", ""], &["runs", "stop", ""]] {
+        let run = shop.env.run(line);
+        assert_eq!(run.code, Some(2), "{run}");
+        assert!(run.says("the run's id is empty"), "{run}");
+    }
+    assert_eq!(shop.line("select orders --limit all --out - --reason x").code, Some(2));
+    let select = shop.line("select orders --limit all --out rest --reason x").ok();
+    assert!(select.err.contains("next  redrive run ./rest --dry-run"), "{select}");
+    let _ = shop.line("run ./rest --yes").ok();
+    assert_eq!(shop.lying("orders").len(), 3);
+}
+
+#[test]
+fn a_url_whose_variable_is_not_set_names_the_variable() {
+    let shop = Shop::with(SHOP);
+    shop.env.topology(&SHOP.replace("sqlite:redrive.db", "${NOT_SET_HERE}"));
+    for line in ["inspect orders", "run orders --limit 1 --dry-run", "plan", "show orders m1"] {
+        let run = shop.line(line);
+        assert_eq!(run.code, Some(1), "{line}: {run}");
+        assert!(run.says("NOT_SET_HERE"), "{line}: {run}");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::sending::{ledger_error, ledger_path};
 use super::{CommandError, Context, ExitCode, Outcome};
-use crate::ledger::{Ledger, RunRow, RunState, Wish};
+use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Wish};
 use crate::render::runs as screen;
 
 /// Arguments of `runs`.
@@ -74,18 +74,24 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let what = args.what.unwrap_or(What::List { channel: None, limit: 50 });
     match what {
         What::List { channel, limit } => {
-            let rows = match &ledger {
+            let mut rows = match &ledger {
                 Some(ledger) => ledger.runs(channel.as_deref(), limit).map_err(told)?,
                 None => Vec::new(),
             };
             let alive: Vec<bool> = rows.iter().map(|row| is_alive(ledger.as_ref(), row)).collect();
+            if let Some(ledger) = &ledger {
+                for (row, alive) in rows.iter_mut().zip(&alive) {
+                    count_again(ledger, row, *alive).map_err(told)?;
+                }
+            }
             screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now());
             Ok(ExitCode::Done)
         }
         What::Show { run, full } => {
             let ledger = there(ledger, &run, &at)?;
-            let row = one_run(&ledger, &run, &at)?;
+            let mut row = one_run(&ledger, &run, &at)?;
             let alive = is_alive(Some(&ledger), &row);
+            count_again(&ledger, &mut row, alive).map_err(told)?;
             let next = match row.state {
                 RunState::Done => Vec::new(),
                 RunState::Running if alive => Vec::new(),
@@ -123,6 +129,14 @@ fn wish(
     ));
     ctx.ui.next(&ctx.command(&["runs", "show", &row.id]));
     Ok(ExitCode::Done)
+}
+
+/// A run that died says of itself what was true up to a second before; its letters say what it did.
+fn count_again(ledger: &Ledger, row: &mut RunRow, alive: bool) -> Result<(), LedgerError> {
+    if row.state == RunState::Running && !alive {
+        row.counts = ledger.counts_found(row.n, row.counts.planned)?;
+    }
+    Ok(())
 }
 
 /// Does its process live? The lock says.

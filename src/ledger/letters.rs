@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::{Ledger, LedgerError, LetterState, Lock, Result};
+use super::{Counts, Ledger, LedgerError, LetterState, Lock, Result};
 use crate::clock::Time;
 use crate::manifest::Line;
 
@@ -295,6 +295,34 @@ impl Ledger {
             }
         }
         Ok(tally)
+    }
+
+    /// The six counts of a run whose process ended without a word, from its letters: what the run last said
+    /// of itself is older than what it did.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn counts_found(&self, run: i64, planned: u64) -> Result<Counts> {
+        let tally = self.tally(run)?;
+        let of = |state| tally.get(&state).copied().unwrap_or(0);
+        let mut noted = BTreeMap::new();
+        for (outcome, _, letters) in self.note_counts(run)? {
+            *noted.entry(outcome).or_insert(0) += letters;
+        }
+        let noted = |outcome: &str| noted.get(outcome).copied().unwrap_or(0);
+        let mut counts = Counts {
+            planned,
+            moved: of(LetterState::Settled) + of(LetterState::Published),
+            skipped: noted("skipped").max(of(LetterState::Gone) + of(LetterState::Twin)),
+            failed: of(LetterState::Failed),
+            held: 0,
+            in_doubt: of(LetterState::InDoubt) + of(LetterState::Intended),
+            untouched: 0,
+        };
+        let rest = planned.saturating_sub(counts.moved + counts.skipped + counts.failed + counts.in_doubt);
+        counts.held = noted("held").min(rest);
+        counts.untouched = rest - counts.held;
+        Ok(counts)
     }
 
     /// Notes of letters that a rule keeps from the start, in one transaction: `(outcome, code)` of each.

@@ -397,3 +397,29 @@ fn a_url_whose_variable_is_not_set_names_the_variable() {
         assert!(run.says("NOT_SET_HERE"), "{line}: {run}");
     }
 }
+
+#[test]
+fn a_run_that_was_killed_is_counted_by_its_letters() {
+    let shop = Shop::new();
+    shop.bury_many(200);
+    let mut child = shop
+        .env
+        .command(&["run", "orders", "--limit", "all", "--rate", "150/s", "--reason", "x", "--yes"])
+        .arg("--without-transactions")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while shop.lying("orders").len() < 20 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let sent = shop.lying("orders").len() as u64;
+    let shown = shop.line(&format!("runs show {} -o json", shop.latest())).ok().json();
+    let of = |name: &str| shown["counts"][name].as_u64().unwrap();
+    assert_eq!(shown["state"], "died");
+    assert!(of("moved") <= sent && sent <= of("moved") + of("in_doubt"), "{sent} sent: {}", shown["counts"]);
+    assert_eq!(of("moved") + of("in_doubt") + of("untouched"), 200, "{}", shown["counts"]);
+    assert_eq!(shop.line("runs list -o json").ok().json()["runs"][0]["counts"], shown["counts"]);
+}

@@ -84,3 +84,15 @@ fn the_readme_shows_what_the_program_prints() {
     }
     assert_eq!(text.lines().count(), written.lines().count(), "README.md has lines too many or too few");
 }
+
+#[test]
+fn every_page_that_the_readme_names_is_there() {
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named: Vec<&str> =
+        text.split('`').filter(|word| word.starts_with("docs/") && !word.contains(' ')).collect();
+    assert!(named.len() > 5, "{named:?}");
+    for page in named {
+        assert!(root.join(page).exists(), "README.md names {page}, which is not there");
+    }
+}

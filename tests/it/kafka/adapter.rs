@@ -196,7 +196,7 @@ async fn k31_the_extent_is_what_lies_between_offsets_and_markers_are_no_letters(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k35_a_topic_made_anew_holds_other_letters() {
+async fn a_topic_made_anew_holds_other_letters() {
     let Some(bench) = Bench::new() else { return };
     let channel = bench.channel.clone();
     let broker = provision(&bench, &channel).await;
@@ -220,7 +220,7 @@ async fn k35_a_topic_made_anew_holds_other_letters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k38_a_mark_hides_its_letter_and_goes_only_after_it() {
+async fn a_mark_hides_its_letter_and_goes_only_after_it() {
     let Some(bench) = Bench::new() else { return };
     let channel = bench.channel.clone();
     let broker = provision(&bench, &channel).await;

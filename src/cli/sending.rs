@@ -252,18 +252,22 @@ pub fn lock(
 /// # Errors
 /// [4]: another run holds it there. [1]: the broker.
 pub async fn begin(
-    ctx: &Context,
+    ctx: &mut Context,
     broker: &dyn Broker,
     chosen: Chosen<'_>,
     channel: &Channel,
     task: &Task,
 ) -> Result<Box<dyn crate::broker::Mover>, CommandError> {
-    broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
+    let mover = broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
         ErrorKind::Locked => CommandError::refused(error.message.clone())
             .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
             .next(ctx.command(&["runs", "list"])),
         _ => CommandError::broker(chosen.name(), &error),
-    })
+    })?;
+    for note in mover.notes() {
+        ctx.ui.note(note);
+    }
+    Ok(mover)
 }
 
 /// A run about to be driven.

@@ -394,7 +394,7 @@ fn show_says_what_died_why_and_what_a_redrive_would_do() {
       order    none to keep: no key
       add      redrive-run, redrive-count 1, redrive-from
     --- stderr
-    next  redrive inspect orders --letters --cause none
+    next  redrive select orders --cause none --limit 200 --out orders-none.jsonl --reason TEXT
     ");
 }
 

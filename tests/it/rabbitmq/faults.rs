@@ -254,14 +254,21 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
     own::start_again(folder.path());
     let again = open(&host.decl(false)).await.unwrap();
-    // A quorum queue needs some seconds after its server is up again.
+    // A quorum queue needs some seconds after its server is up again, and says nothing until then.
     for _ in 0..1_000 {
         match again.depths(&channel()).await {
             Ok(depths) if depths.dead_letter.count.number() == 350 => break,
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
-    let (left, _) = look(&*again, &channel()).await.unwrap();
+    let mut looked = look(&*again, &channel()).await;
+    for _ in 0..3 {
+        match &looked {
+            Err(error) if error.kind == ErrorKind::Unreachable => looked = look(&*again, &channel()).await,
+            _ => break,
+        }
+    }
+    let (left, _) = looked.unwrap();
     assert_eq!(left.len(), 350, "50 were settled, and all else is there");
     let depths = again.depths(&channel()).await.unwrap();
     assert_eq!(depths.source.count.number(), 150);

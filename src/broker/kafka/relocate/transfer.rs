@@ -91,7 +91,9 @@ impl Inner {
         }
         let reports = self.write(&records)?;
         let (copies, notes) = reports.split_at(open.len());
-        let refusal = notes.iter().chain(copies).find_map(|report| report.as_ref().err().copied());
+        let refusals = || notes.iter().chain(copies).filter_map(|report| report.as_ref().err().copied());
+        // The client purges what waits behind a refused record: that says nothing of the purged ones.
+        let refusal = refusals().find(|code| !purged(code)).or_else(|| refusals().next());
         let Some(code) = refusal else {
             self.lane.commit().map_err(|error| self.fenced(error))?;
             for (index, report) in open.iter().zip(copies) {
@@ -104,7 +106,7 @@ impl Inner {
             return Ok(());
         };
         self.lane.abort();
-        let noted = notes.iter().all(|report| report.is_ok());
+        let noted = notes.iter().all(|report| report.as_ref().err().is_none_or(purged));
         let topic = if noted { &self.target.name } else { &self.marks_topic };
         let error = self.client.error(&format!("send to {topic}"), &KafkaError::MessageProduction(code));
         // A broker refuses a whole batch for one of its records: a refusal is believed only of a record that went
@@ -195,6 +197,11 @@ impl Inner {
         let (claim, place) = place_of_receipt(receipt, &self.source.id)?;
         self.held.get(&place).filter(|held| held.claim == claim).map(|_| place)
     }
+}
+
+/// Never handed to the broker, because the transaction had failed already.
+fn purged(code: &RDKafkaErrorCode) -> bool {
+    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
 }
 
 /// A refusal of the record itself.

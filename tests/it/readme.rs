@@ -24,15 +24,14 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a command prints: stdout, then stderr, as a terminal would show them here.
+/// What a command prints, stdout and stderr in the order in which they come.
 fn printed(env: &TestEnv, command: &str) -> String {
     let words = words(command);
     let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
     match arguments.split_first() {
         Some((&"redrive", rest)) => {
-            let run = env.run(rest);
-            let mut text = format!("{}{}", run.out, run.err);
-            if let Some(code) = run.code.filter(|code| *code != 0) {
+            let (mut text, code) = env.together(rest);
+            if let Some(code) = code.filter(|code| *code != 0) {
                 let _ = writeln!(text, "[exit {code}]");
             }
             text

@@ -158,6 +158,20 @@ impl TestEnv {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Runs the program with both outputs in one pipe, in the order in which they were written, as a person
+    /// reads them; and how it ended.
+    pub fn together(&self, arguments: &[&str]) -> (String, Option<i32>) {
+        let (mut ours, theirs) = std::io::pipe().unwrap();
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+        let mut child = command.spawn().unwrap();
+        // The command holds the writing side open until it is gone.
+        drop(command);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut ours, &mut bytes).unwrap();
+        (self.shown(&bytes), child.wait().unwrap().code())
+    }
+
     /// Starts the program with pipes; for tests that kill it or run several.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments)

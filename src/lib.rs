@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod letter;
 pub mod manifest;
 pub mod plan;
+pub mod proof;
 pub mod redact;
 pub mod relay;
 pub mod render;

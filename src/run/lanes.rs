@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mutation::mutated;
+use crate::proof::mutation::mutated;
 
 /// A letter's number in the manifest; within a group a smaller one goes first.
 pub type Seq = u64;

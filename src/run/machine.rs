@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lanes::{GroupKey, Lanes, Seq};
-use super::mutation::mutated;
+use crate::proof::mutation::mutated;
 
 mod steps;
 mod words;

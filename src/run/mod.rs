@@ -4,12 +4,10 @@
 pub mod copy;
 pub mod engine;
 pub mod event;
-pub mod failpoint;
 #[cfg(test)]
 mod hostile;
 pub mod lanes;
 pub mod machine;
-mod mutation;
 pub mod pace;
 pub mod prepare;
 pub mod recovery;

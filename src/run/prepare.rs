@@ -269,7 +269,7 @@ impl Index<'_> {
     fn keeps(&self, letter: &DeadLetter) -> Option<(Why, Option<String>)> {
         let request = self.request;
         if let Some(run) = request.open_elsewhere.get(letter.raw.position.as_str())
-            && !super::mutation::mutated("m17")
+            && !crate::proof::mutation::mutated("m17")
         {
             return Some((Why::OpenElsewhere, Some(run.clone())));
         }

@@ -1,9 +1,9 @@
 //! What a resume makes of what the ledger holds and the broker proves (protocol §1, §5, §6): pure.
 
 use super::machine::{Start, Write};
-use super::mutation::mutated;
 use crate::broker::Proof;
 use crate::ledger::LetterState;
+use crate::proof::mutation::mutated;
 
 /// What the person who resumes has said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

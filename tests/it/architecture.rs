@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("stamp", &[]),
     ("redact", &[]),
     ("explain", &[]),
+    ("proof", &[]),
     ("letter", &["clock"]),
     ("failure", &["clock", "letter", "stamp"]),
     ("dialect", &["clock", "letter", "failure", "stamp", "topology"]),
@@ -39,11 +40,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stamp",
             "topology",
             "broker",
+            "proof",
         ],
     ),
-    ("relay", &["clock", "topology", "broker", "run"]),
-    ("ledger", &["clock", "letter", "manifest", "failure", "redact", "stamp"]),
-    ("broker", &["clock", "letter", "topology", "plan", "diagnostic", "redact", "stamp"]),
+    ("relay", &["clock", "topology", "broker", "run", "proof"]),
+    ("ledger", &["clock", "letter", "manifest", "failure", "redact", "stamp", "proof"]),
+    ("broker", &["clock", "letter", "topology", "plan", "diagnostic", "redact", "stamp", "proof"]),
     (
         "render",
         &[

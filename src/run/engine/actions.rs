@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::super::copy;
 use super::super::event::Event;
-use super::super::failpoint;
 use super::super::machine::{Absent, Action, FateOf, Reply, SettleReply, Write};
 use super::{CLAIM_BYTES, Cause, Engine, EngineError, InHand};
 use crate::broker::{
@@ -17,6 +16,7 @@ use crate::dead_letter::DeadLetter;
 use crate::ledger::{Entry, LedgerError, LetterState};
 use crate::letter::Position;
 use crate::manifest::{Line, hex};
+use crate::proof::failpoint;
 
 impl Engine<'_> {
     pub(super) async fn carry_out(&mut self, action: Action) -> Result<(), EngineError> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::super::event::Event;
-use super::super::failpoint;
 use super::super::machine::Stop;
 use super::{Engine, EngineError};
 use crate::broker::BrokerError;
 use crate::ledger::{Counts, Entry, LedgerError, LetterState};
+use crate::proof::failpoint;
 
 /// Why a run ended before all was done.
 #[derive(Debug, Clone)]

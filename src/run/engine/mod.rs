@@ -16,9 +16,7 @@ use tokio::sync::watch;
 pub use end::{Cause, End};
 
 use super::event::{Event, Observer, Progress};
-use super::failpoint;
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
-use super::mutation::mutated;
 use super::pace::Pace;
 use super::recovery::{Orders, start_of};
 use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
@@ -26,6 +24,8 @@ use crate::clock::{Clock, Time};
 use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
 use crate::letter::{Message, Position};
 use crate::manifest::{Line, OrderPolicy, Reader};
+use crate::proof::failpoint;
+use crate::proof::mutation::mutated;
 use crate::topology::{Channel, Rate};
 
 /// How a run is to go.

@@ -14,7 +14,7 @@ use crate::broker::{
 };
 use crate::clock::{Clock, Time, VirtualClock};
 use crate::letter::{Facts, LetterId, Message, Position, RawLetter, Value};
-use crate::run::mutation::mutated;
+use crate::proof::mutation::mutated;
 use crate::stamp;
 use crate::topology::Channel;
 

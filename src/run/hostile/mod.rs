@@ -329,7 +329,7 @@ fn every_checker_fails_on_its_planted_fault() {
 }
 
 fn caught(mutation: &'static str, shapes: &[Shape], seeds: u64) -> String {
-    super::mutation::planted::with(mutation, || {
+    crate::proof::mutation::planted::with(mutation, || {
         for shape in shapes {
             for seed in 0..seeds {
                 let hostile = Hostile::new(seed, *shape, Plant::None, 0.06);

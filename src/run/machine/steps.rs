@@ -3,8 +3,8 @@
 use super::{
     Absent, Action, DEPTH, HELD_GROUPS, Kind, LOST, Machine, Now, Phase, Reply, Seq, SettleReply, Stop, Write,
 };
+use crate::proof::mutation::mutated;
 use crate::run::lanes::GroupKey;
-use crate::run::mutation::mutated;
 
 impl Machine {
     /// Does a batch go whole or not at all, so that a group's letters may follow each other in it (m10)?

@@ -121,7 +121,7 @@ macro_rules! caught_by_the_walk {
     ($($test:ident: $mutation:literal on $transaction:literal,)*) => {$(
         #[test]
         fn $test() {
-            let violation = super::mutation::planted::with($mutation, || caught(&configs($transaction)));
+            let violation = crate::proof::mutation::planted::with($mutation, || caught(&configs($transaction)));
             let text = violation.unwrap_or_else(|| panic!("{} was not caught", $mutation));
             println!("{}: {}", $mutation, text.lines().next().unwrap());
         }

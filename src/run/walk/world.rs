@@ -245,7 +245,7 @@ impl World {
             more,
             flush: config.transaction,
         };
-        if !process.lock && !crate::run::mutation::mutated("m19") {
+        if !process.lock && !crate::proof::mutation::mutated("m19") {
             process.machine.stop(Stop::Session);
         }
         process.machine.next(&mut now)
@@ -318,7 +318,7 @@ impl World {
             self.late.clear();
         }
         // The broker's marks are the truth of path T: the ledger's copy is rebuilt from them first.
-        if config.transaction && !crate::run::mutation::mutated("t02") {
+        if config.transaction && !crate::proof::mutation::mutated("t02") {
             for seq in self.target.clone() {
                 self.ledger.insert(seq, (LetterState::Settled, 1));
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 
-use redrive::run::failpoint;
+use redrive::proof::failpoint;
 
 use super::{Lying, Shop};
 

@@ -163,7 +163,7 @@ impl World {
                     let follows = group.is_some() && config.groups[*seq as usize] == group && seq > refused;
                     if seq == refused {
                         fates.push((*seq, fate));
-                    } else if follows && !crate::run::mutation::mutated("t08") {
+                    } else if follows && !crate::proof::mutation::mutated("t08") {
                         fates.push((*seq, followers));
                     } else {
                         world.dlq.remove(seq);

@@ -10,6 +10,10 @@ pub const RUN: &str = "redrive-run";
 pub const COUNT: &str = "redrive-count";
 /// The dead-letter queue and the letter in it that this copy was made of: `<queue>/<letter id>`.
 pub const FROM: &str = "redrive-from";
+/// Where the message first lived, as JSON: `{"queue":"orders"}`, `{"topic":"orders","partition":3,"offset":42}`.
+/// Set by the first redrive if the letter named it, since a broker or framework that buries the message again
+/// may forget it (R04). A letter with [`DEATHS`] names it there.
+pub const ORIGIN: &str = "redrive-origin";
 /// When the message was first published, RFC 3339, as far as it was known.
 pub const ORIGINAL_TIME: &str = "redrive-original-time";
 /// How many tries of this life have failed so far. Taken off by a redrive: a left-over counter would send
@@ -28,4 +32,4 @@ pub const DEATHS_MAX: usize = 16 * 1024;
 /// Names that are per life: they stay behind when a letter is redriven.
 pub const PER_LIFE: &[&str] = &[ATTEMPT, TIER, FIRST_FAILED_AT];
 /// Every name above.
-pub const ALL: &[&str] = &[RUN, COUNT, FROM, ORIGINAL_TIME, ATTEMPT, TIER, FIRST_FAILED_AT, DEATHS];
+pub const ALL: &[&str] = &[RUN, COUNT, FROM, ORIGIN, ORIGINAL_TIME, ATTEMPT, TIER, FIRST_FAILED_AT, DEATHS];

@@ -33,7 +33,8 @@ impl Dialect for Arroyo {
                 .last_text(name)
                 .is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         };
-        (digits(PARTITION) && digits(OFFSET))
+        // With a topic beside them they are another writer's: this one names none.
+        (digits(PARTITION) && digits(OFFSET) && !headers.has("original_topic"))
             .then(|| (Sureness::Likely, format!("headers {PARTITION}, {OFFSET}")))
     }
 

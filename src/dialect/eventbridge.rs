@@ -1,7 +1,8 @@
 //! EventBridge: the dead-letter queues of a rule's target and of a schedule (the event or input itself, the
-//! failure in attributes), and of a custom event bus's subscriber (a record about events, not an event).
+//! failure in attributes), and of a custom event bus's subscriber (a record about events, not an event). And
+//! the event itself, which a rule put into a queue whose consumer failed: it says nothing of a failure.
 
-use super::{Dialect, Look, Mark, Testimony, trace};
+use super::{Dialect, Layer, Look, Mark, Testimony, trace};
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Headers};
 
@@ -24,6 +25,8 @@ pub(super) struct EventBridge;
 pub(super) struct Scheduler;
 /// A custom event bus's subscriber.
 pub(super) struct EventBus;
+/// An event.
+pub(super) struct Event;
 
 impl Dialect for EventBridge {
     fn name(&self) -> &'static str {
@@ -139,6 +142,40 @@ impl Dialect for EventBus {
             why: "the letter is a record about events and does not hold them".to_owned(),
             way_round: "replay the events by their ids from the bus's archive".to_owned(),
         });
+    }
+
+    fn owns(&self, _header: &Header) -> bool {
+        false
+    }
+}
+
+impl Dialect for Event {
+    fn name(&self) -> &'static str {
+        "eventbridge-event"
+    }
+
+    fn about(&self) -> &'static str {
+        "an EventBridge event in a queue; it goes back as it is"
+    }
+
+    fn marks(&self) -> &'static [Mark] {
+        &[Mark::Field("detail-type")]
+    }
+
+    fn layer(&self) -> Layer {
+        Layer::Envelope
+    }
+
+    fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
+        let own = ["detail-type", "detail", "source", "id", "account", "time"];
+        own.iter()
+            .all(|name| letter.has_field(name))
+            .then(|| (Sureness::Likely, "body fields id, source, detail-type, detail".to_owned()))
+    }
+
+    fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        says.event_id = letter.field("id").map(str::to_owned);
+        says.trace = letter.field("trace-header").and_then(trace::of_xray);
     }
 
     fn owns(&self, _header: &Header) -> bool {

@@ -49,6 +49,7 @@ impl Dialect for KafkaStreams {
             ..Origin::default()
         };
         if laps == 1
+            && origin.topic.is_some()
             && let Some((written, TimeSource::Producer)) = letter.facts.written_at
         {
             origin.timestamp = Some(written);
@@ -81,6 +82,11 @@ impl Dialect for KafkaStreams {
             ..Death::default()
         };
         says.deaths.push(Death { stack: trace, ..death });
+        if origin.topic.is_none() {
+            // A punctuator has no source record: the place is written as null, -1, -1.
+            origin = Origin::default();
+            says.doubt("origin", "the letter names no source record, as when a punctuator failed");
+        }
         prospects(letter, &origin, says);
         says.origin = (!origin.is_empty()).then_some(origin);
     }

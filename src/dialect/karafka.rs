@@ -1,17 +1,38 @@
-//! Karafka Pro's enhanced dead letters: `source_*` as text, nothing of the error. The open-source one writes
-//! the payload alone, which nobody can recognise. Older versions replaced the key by the source's partition
-//! number: such a key is not the event's (K10).
+//! Karafka Pro's enhanced dead letters: `source_*` as text, nothing of the error; before 2.5 the same words
+//! began with `original_`. The open-source one writes the payload alone, which nobody can recognise. Versions
+//! before 2.5 replaced the key by the source's partition number: such a key is not the event's (K10).
 
 use super::{Dialect, Form, Look, Mark, Testimony};
 use crate::failure::{Death, Origin, Sureness};
 use crate::letter::Header;
 
-const TOPIC: &str = "source_topic";
-const PARTITION: &str = "source_partition";
-const OFFSET: &str = "source_offset";
-const GROUP: &str = "source_consumer_group";
-const ATTEMPTS: &str = "source_attempts";
-const TRACE: &str = "source_trace_id";
+/// Names of one age.
+struct Names {
+    topic: &'static str,
+    partition: &'static str,
+    offset: &'static str,
+    group: &'static str,
+    attempts: &'static str,
+    trace: &'static str,
+}
+
+macro_rules! names {
+    ($prefix:literal) => {
+        Names {
+            topic: concat!($prefix, "topic"),
+            partition: concat!($prefix, "partition"),
+            offset: concat!($prefix, "offset"),
+            group: concat!($prefix, "consumer_group"),
+            attempts: concat!($prefix, "attempts"),
+            trace: concat!($prefix, "trace_id"),
+        }
+    };
+}
+
+/// Since 2.5.
+const SOURCE: Names = names!("source_");
+/// Before.
+const ORIGINAL: Names = names!("original_");
 
 /// See the file's head.
 pub(super) struct Karafka;
@@ -27,37 +48,47 @@ impl Dialect for Karafka {
 
     fn marks(&self) -> &'static [Mark] {
         &[
-            Mark::Header(TOPIC),
-            Mark::Header(PARTITION),
-            Mark::Header(OFFSET),
-            Mark::Header(GROUP),
-            Mark::Header(ATTEMPTS),
-            Mark::Header(TRACE),
+            Mark::Header(SOURCE.topic),
+            Mark::Header(SOURCE.partition),
+            Mark::Header(SOURCE.offset),
+            Mark::Header(SOURCE.group),
+            Mark::Header(SOURCE.attempts),
+            Mark::Header(SOURCE.trace),
+            Mark::Header(ORIGINAL.topic),
+            Mark::Header(ORIGINAL.group),
+            Mark::Header(ORIGINAL.attempts),
         ]
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
-        let known = [TOPIC, PARTITION, OFFSET].iter().filter(|name| headers.has(name)).count();
-        if known < 2 {
-            return None;
+        let names = names(letter)?;
+        let group = headers.has(names.group);
+        if names.topic == ORIGINAL.topic {
+            // Plain words: without the group they may be anybody's.
+            return group.then(|| (Sureness::Likely, "headers original_*".to_owned()));
         }
-        let sure =
-            if headers.has(GROUP) || headers.has(ATTEMPTS) { Sureness::Sure } else { Sureness::Likely };
+        let sure = if group || headers.has(names.attempts) { Sureness::Sure } else { Sureness::Likely };
         Some((sure, "headers source_*".to_owned()))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
+        let Some(names) = names(letter) else { return };
         let headers = letter.headers();
         let origin = Origin {
-            topic: says.text("origin.topic", TOPIC, headers.last(TOPIC)),
-            partition: says.number("origin.partition", PARTITION, headers.last(PARTITION), Form::Integer),
-            offset: says.number("origin.offset", OFFSET, headers.last(OFFSET), Form::Integer),
+            topic: says.text("origin.topic", names.topic, headers.last(names.topic)),
+            partition: says.number(
+                "origin.partition",
+                names.partition,
+                headers.last(names.partition),
+                Form::Integer,
+            ),
+            offset: says.number("origin.offset", names.offset, headers.last(names.offset), Form::Integer),
             ..Origin::default()
         };
-        says.attempts = says.number("attempts", ATTEMPTS, headers.last(ATTEMPTS), Form::Integer);
-        let consumer = says.text("consumer", GROUP, headers.last(GROUP));
-        says.trace = says.text("trace", TRACE, headers.last(TRACE));
+        says.attempts = says.number("attempts", names.attempts, headers.last(names.attempts), Form::Integer);
+        let consumer = says.text("consumer", names.group, headers.last(names.group));
+        says.trace = says.text("trace", names.trace, headers.last(names.trace));
         let dispatch_key = letter.message.key.as_deref().and_then(|key| std::str::from_utf8(key).ok());
         if let (Some(partition), Some(key)) = (origin.partition, dispatch_key)
             && key == partition.to_string()
@@ -70,6 +101,18 @@ impl Dialect for Karafka {
     }
 
     fn owns(&self, header: &Header) -> bool {
-        matches!(header.name.as_str(), TOPIC | PARTITION | OFFSET | GROUP | ATTEMPTS | TRACE)
+        [SOURCE, ORIGINAL].iter().any(|names| {
+            let own = [names.topic, names.partition, names.offset, names.group, names.attempts, names.trace];
+            own.contains(&header.name.as_str())
+        })
     }
+}
+
+/// The names that this letter uses: two of its place have to be there.
+fn names(letter: &Look<'_>) -> Option<&'static Names> {
+    let place = |names: &Names| {
+        let own = [names.topic, names.partition, names.offset];
+        own.iter().filter(|name| letter.headers().has(name)).count()
+    };
+    [&SOURCE, &ORIGINAL].into_iter().find(|names| place(names) >= 2)
 }

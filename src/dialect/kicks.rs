@@ -115,13 +115,25 @@ fn entries(letter: &Look<'_>) -> Vec<Json> {
     };
     match parsed {
         Some(Json::Array(mut entries)) => {
+            let older = of_pairs(&entries);
             entries.retain(Json::is_object);
+            entries.extend(older);
             entries.truncate(MOST);
             entries
         }
         Some(one @ Json::Object(_)) => vec![one],
         _ => Vec::new(),
     }
+}
+
+/// Ruby's `Array(hash)` makes pairs of a hash: an older entry comes so, its pairs spread over the list.
+fn of_pairs(entries: &[Json]) -> Option<Json> {
+    let pairs = entries.iter().filter_map(|entry| match entry.as_array()?.as_slice() {
+        [Json::String(name), value] => Some((name.clone(), value.clone())),
+        _ => None,
+    });
+    let older: serde_json::Map<String, Json> = pairs.collect();
+    older.contains_key("num_attempts").then_some(Json::Object(older))
 }
 
 /// The original properties: a table, or its JSON in base64.

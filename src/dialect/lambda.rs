@@ -1,10 +1,13 @@
 //! AWS Lambda, for asynchronous invocations: the function's dead-letter queue (the event itself, with three
 //! attributes) and its on-failure destination (an invocation record around the event, which a redrive takes
-//! out with its bytes as they stand there).
+//! out with its bytes as they stand there). Either may be an SNS topic, the destination an event bus too: then
+//! the record is inside the notification or the event that comes into the queue.
+
+use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::{Dialect, Look, Mark, Testimony, splice, when};
+use super::{Dialect, Look, Mark, Testimony, sns, splice, when};
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Message};
 
@@ -27,11 +30,15 @@ impl Dialect for LambdaDlq {
     }
 
     fn marks(&self) -> &'static [Mark] {
-        &[Mark::Header("ErrorCode"), Mark::Header("ErrorMessage")]
+        &[Mark::Header("ErrorCode"), Mark::Header("ErrorMessage"), Mark::Field("TopicArn")]
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
+        if in_notification(letter).is_some() {
+            let why = "an SNS notification with attributes RequestID, ErrorCode, ErrorMessage inside";
+            return Some((Sureness::Likely, why.to_owned()));
+        }
         if !has_error_attributes(letter)
             || !headers.has("RequestID")
             || letter.has_field("TopicArn")
@@ -45,7 +52,13 @@ impl Dialect for LambdaDlq {
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
-        let message = says.text("message", "ErrorMessage", letter.headers().last("ErrorMessage"));
+        let message = match in_notification(letter) {
+            Some(words) => {
+                says.overrules.push((sns::SUBSCRIPTION, INSIDE));
+                words["ErrorMessage"]["Value"].as_str().map(str::to_owned)
+            }
+            None => says.text("message", "ErrorMessage", letter.headers().last("ErrorMessage")),
+        };
         says.deaths = vec![Death {
             at: letter.facts.written_at.map(|(at, _)| at),
             message: message.filter(|words| !words.is_empty()),
@@ -71,17 +84,27 @@ impl Dialect for LambdaDestination {
     }
 
     fn marks(&self) -> &'static [Mark] {
-        &[Mark::Field("requestContext")]
+        &[Mark::Field("requestContext"), Mark::Field("detail"), Mark::Field("TopicArn")]
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
-        let context = letter.json().filter(|_| letter.has_field("requestContext"))?.get("requestContext")?;
+        let (bytes, json) = record(letter)?;
+        let why = match (&bytes, letter.has_field("detail")) {
+            (Cow::Owned(_), _) => "requestContext.functionArn in an SNS notification",
+            (Cow::Borrowed(_), true) => "requestContext.functionArn in an event's detail",
+            (Cow::Borrowed(_), false) => "body field requestContext.functionArn",
+        };
+        let context = &json["requestContext"];
         (context["functionArn"].is_string() && context["condition"].is_string())
-            .then(|| (Sureness::Sure, "body field requestContext.functionArn".to_owned()))
+            .then(|| (Sureness::Sure, why.to_owned()))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
-        let Some(body) = letter.json() else { return };
+        let Some((bytes, body)) = record(letter) else { return };
+        let body = body.as_ref();
+        if matches!(bytes, Cow::Owned(_)) {
+            says.overrules.push((sns::SUBSCRIPTION, INSIDE));
+        }
         let context = &body["requestContext"];
         let arn = context["functionArn"].as_str().unwrap_or_default();
         let place = Origin { named: vec![("function_arn", arn.to_owned())], ..Origin::default() };
@@ -90,7 +113,7 @@ impl Dialect for LambdaDestination {
             says.deaths = vec![death(body, place.clone())];
         }
         says.origin = Some(place);
-        if payload(letter).is_none() {
+        if splice::field(&bytes, "requestPayload").is_none() {
             let batch = body.as_object().and_then(|fields| {
                 fields.iter().find(|(name, _)| name.ends_with("BatchInfo")).map(|(name, info)| {
                     let text = |key: &str| info[key].as_str().unwrap_or("?").to_owned();
@@ -113,14 +136,41 @@ impl Dialect for LambdaDestination {
     }
 
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
-        message.body = Some(payload(letter).ok_or_else(no_payload)?.to_vec().into());
+        let (bytes, _) = record(letter).ok_or_else(no_payload)?;
+        // Byte for byte as it stands in the record.
+        message.body = Some(splice::field(&bytes, "requestPayload").ok_or_else(no_payload)?.to_vec().into());
         Ok(())
     }
 }
 
-/// The event, byte for byte as it stands in the record.
-fn payload<'a>(letter: &'a Look<'_>) -> Option<&'a [u8]> {
-    splice::field(letter.body()?, "requestPayload")
+/// Why SNS has no say: it only carried the letter.
+const INSIDE: &str = "SNS delivered it; what failed was the function";
+
+/// The invocation record and its bytes: the body, the detail of an event, or (owned) the message of a
+/// notification.
+fn record<'a>(letter: &'a Look<'_>) -> Option<(Cow<'a, [u8]>, Cow<'a, Json>)> {
+    const NAME: &str = "requestContext";
+    if letter.has_field(NAME) {
+        return Some((Cow::Borrowed(letter.body()?), Cow::Borrowed(letter.json()?)));
+    }
+    if letter.has_field("detail-type") {
+        let detail = letter.json()?.get("detail").filter(|detail| detail.get(NAME).is_some())?;
+        return Some((Cow::Borrowed(splice::field(letter.body()?, "detail")?), Cow::Borrowed(detail)));
+    }
+    let text = sns::message(letter)?;
+    if !text.trim_start().starts_with('{') || !text.contains(NAME) {
+        return None;
+    }
+    let json: Json = serde_json::from_str(text).ok()?;
+    json.get(NAME)?;
+    Some((Cow::Owned(text.as_bytes().to_vec()), Cow::Owned(json)))
+}
+
+/// The attributes that Lambda gives a message for an SNS topic.
+fn in_notification<'a>(letter: &'a Look<'_>) -> Option<&'a Json> {
+    sns::message(letter)?;
+    let attributes = letter.json()?.get("MessageAttributes")?;
+    ATTRIBUTES.iter().all(|name| attributes.get(name).is_some()).then_some(attributes)
 }
 
 fn no_payload() -> Prospect {

@@ -36,6 +36,7 @@ impl Spoken {
 /// See the file's head.
 pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContext {
     let mut context = FailureContext::default();
+    spoken.iter_mut().for_each(|word| places_that_are_some(&mut word.says));
     let mut overruled: Vec<(&str, &str)> =
         spoken.iter().flat_map(|word| word.says.overrules.iter().copied()).collect();
     overruled.extend(only_waits(&spoken));
@@ -73,6 +74,15 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
     context.prospects.sort_by_key(badness);
     context.prospects.dedup();
     context
+}
+
+/// `-1` stands for a partition or offset that a writer did not know.
+fn places_that_are_some(says: &mut Testimony) {
+    for place in says.origin.iter_mut().chain(says.deaths.iter_mut().filter_map(|death| death.place.as_mut()))
+    {
+        place.partition = place.partition.filter(|partition| *partition >= 0);
+        place.offset = place.offset.filter(|offset| *offset >= 0);
+    }
 }
 
 /// Why a record's time cannot be one: nobody wrote records before 1990 or after 2200 (K16), but some write

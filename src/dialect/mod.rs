@@ -219,6 +219,7 @@ pub static DIALECTS: &[&dyn Dialect] = &[
     // Envelopes
     &debezium::Debezium,
     &cloudevents::CloudEvents,
+    &eventbridge::Event,
 ];
 
 /// Reads a letter with every dialect that recognises it.

@@ -1,14 +1,13 @@
 //! Moleculer channels, on Kafka and AMQP. Retries on Kafka are new records on the SOURCE topic, so the
 //! partition is that of the last try and the offset is in no header. On AMQP every header of the message is
 //! dropped, and the channel is the exchange's name; the queue, `<group>.<channel>`, is a convention and not
-//! read. Later versions add `x-error-*`.
+//! read. Later versions add `x-error-*`, each value in base64 (NATS allows no line breaks in headers).
 
 use base64::Engine;
 
-use super::{Dialect, Form, Look, Mark, Testimony};
-use crate::clock::Time;
+use super::{Dialect, Form, Look, Mark, Testimony, raw_of, when};
 use crate::failure::{Death, Origin, Sureness, stack};
-use crate::letter::Header;
+use crate::letter::{Header, Headers, Value};
 
 const CHANNEL: &str = "x-original-channel";
 const GROUP: &str = "x-original-group";
@@ -67,14 +66,21 @@ impl Dialect for Moleculer {
         };
         let count: Option<u32> = says.number("attempts", COUNT, headers.last(COUNT), Form::Integer);
         says.attempts = count.map(|count| count.saturating_add(1));
-        let trace = says.text("stack", ERROR_STACK, headers.last(ERROR_STACK)).map(plain);
-        let root = trace.as_deref().and_then(stack::root);
-        let class = says.text("error", ERROR_NAME, headers.last(ERROR_NAME));
-        let time = headers.last(ERROR_TIME);
-        let at = match time.and_then(|value| value.text()).and_then(Time::parse) {
-            Some(at) => Some(at),
-            None => says.millis("failed_at", ERROR_TIME, time, Form::Integer),
+        let encoded = is_encoded(headers);
+        let mut text = |field: &'static str, name: &str| {
+            let text = says.text(field, name, headers.last(name))?;
+            Some(if encoded { plain(text) } else { text })
         };
+        let trace = text("stack", ERROR_STACK);
+        let root = trace.as_deref().and_then(stack::root);
+        let class = text("error", ERROR_NAME);
+        let message = text("message", ERROR_MESSAGE);
+        let code = text("reason", ERROR_CODE);
+        let time = text("failed_at", ERROR_TIME);
+        let at = time.as_deref().and_then(when::text);
+        if let Some(time) = time.filter(|_| at.is_none()) {
+            says.doubt("failed_at", format!("{ERROR_TIME} is no time: {}", raw_of(&Value::from_text(time))));
+        }
         let root_class = root.and_then(|root| root.class).map(str::to_owned).or_else(|| class.clone());
         let death = Death {
             at,
@@ -82,8 +88,8 @@ impl Dialect for Moleculer {
             consumer: says.text("consumer", GROUP, headers.last(GROUP)),
             root_class: class.as_ref().and(root_class),
             error_class: class,
-            message: says.text("message", ERROR_MESSAGE, headers.last(ERROR_MESSAGE)),
-            reason: says.text("reason", ERROR_CODE, headers.last(ERROR_CODE)),
+            message,
+            reason: code,
             count: 1,
             ..Death::default()
         };
@@ -100,11 +106,23 @@ impl Dialect for Moleculer {
     }
 }
 
-/// Stacks are base64 in later versions.
-fn plain(text: String) -> String {
-    if text.contains([' ', '\n']) {
-        return text;
+/// Are the values of the error in base64? The time tells, which is digits only; without it the stack, which
+/// has blanks in plain text.
+fn is_encoded(headers: &Headers) -> bool {
+    let decoded = |name: &str| headers.last_text(name).and_then(decoded);
+    match headers.last_text(ERROR_TIME) {
+        Some(time) if time.bytes().all(|b| b.is_ascii_digit()) => false,
+        Some(_) => decoded(ERROR_TIME).is_some_and(|time| time.bytes().all(|b| b.is_ascii_digit())),
+        None => decoded(ERROR_STACK).is_some(),
     }
-    let decoded = base64::engine::general_purpose::STANDARD.decode(text.as_bytes()).ok();
-    decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text)
+}
+
+fn plain(text: String) -> String {
+    decoded(&text).unwrap_or(text)
+}
+
+/// What the base64 holds, if it is some and holds text.
+fn decoded(text: &str) -> Option<String> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text.as_bytes()).ok()?;
+    String::from_utf8(bytes).ok()
 }

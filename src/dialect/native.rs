@@ -9,6 +9,15 @@ use crate::failure::{Death, Origin, Sureness};
 use crate::letter::Header;
 use crate::stamp;
 
+/// What [`stamp::ORIGIN`] holds.
+#[derive(Deserialize)]
+struct Place {
+    topic: Option<String>,
+    partition: Option<i32>,
+    offset: Option<i64>,
+    queue: Option<String>,
+}
+
 /// Name of this dialect.
 pub(super) const NAME: &str = "redrive";
 
@@ -48,7 +57,7 @@ impl Dialect for Native {
     }
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
-        let found = [stamp::DEATHS, stamp::ATTEMPT, stamp::RUN]
+        let found = [stamp::DEATHS, stamp::ATTEMPT, stamp::RUN, stamp::ORIGIN]
             .into_iter()
             .find(|name| letter.headers().has(name))?;
         Some((Sureness::Sure, format!("header {found}")))
@@ -66,6 +75,16 @@ impl Dialect for Native {
         says.attempts = says.number("attempts", stamp::ATTEMPT, attempt, Form::Integer);
         let first = says.deaths.first().and_then(|death| death.place.as_ref()?.queue.clone());
         says.origin = first.map(|queue| Origin { queue: Some(queue), ..Origin::default() });
+        if says.origin.is_none()
+            && let Some(text) = headers.last_text(stamp::ORIGIN)
+        {
+            match serde_json::from_str::<Place>(text) {
+                Ok(Place { topic, partition, offset, queue }) => {
+                    says.origin = Some(Origin { topic, partition, offset, queue, ..Origin::default() });
+                }
+                Err(error) => says.doubt("origin", format!("{} is not readable: {error}", stamp::ORIGIN)),
+            }
+        }
     }
 
     fn owns(&self, header: &Header) -> bool {

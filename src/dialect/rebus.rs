@@ -1,4 +1,6 @@
-//! Rebus: one error queue for many endpoints. The failure is one text, cut to a set length.
+//! Rebus: one error queue for many endpoints. The failure is one text, cut to a set length: a count, then
+//! each exception behind the time at which it was caught, in the culture of the machine. A letter that the
+//! application put away itself has the exception alone, behind its own message.
 
 use super::{Dialect, Look, Mark, Testimony, thrown};
 use crate::failure::stack::{self, Language};
@@ -68,17 +70,52 @@ impl Dialect for Rebus {
     }
 }
 
-/// Old versions list the exceptions in words of their own: `5 unhandled exceptions: 01/03/2026 12:00:00:
-/// System.X: …`. Then what follows the first time is a trace.
+/// `5 unhandled exceptions: 3/1/2026 12:00:00 PM +00:00: System.X: …` and so on, one behind the other: the
+/// last, which was caught last, as a trace of its own. The last may have been cut to nothing.
 fn without_list(details: &str) -> &str {
-    let Some((head, rest)) = details.split_once(" unhandled exceptions: ") else { return details };
+    let Some((head, rest)) = details.split_once(" unhandled exceptions: ") else {
+        return without_own_message(details);
+    };
     if head.is_empty() || !head.bytes().all(|b| b.is_ascii_digit()) {
-        return details;
+        return without_own_message(details);
     }
-    let first_line = rest.lines().next().unwrap_or_default();
-    let class_ends = first_line.find("Exception: ").or_else(|| first_line.find("Error: ")).unwrap_or(0);
-    let class_starts = first_line[..class_ends].rfind(' ').map_or(0, |blank| blank + 1);
-    &rest[class_starts..]
+    let mut at = rest.len();
+    while let Some(newline) = rest[..at].rfind('\n') {
+        if let Some(trace) = behind_time(&rest[newline + 1..]).filter(|trace| trace.contains(": ")) {
+            return trace;
+        }
+        at = newline;
+    }
+    behind_time(rest).unwrap_or(rest)
+}
+
+/// What follows a time with its zone: `01.03.2026 12:00:00 +00:00: `, `3/1/2026 12:00:00 PM +00:00: `.
+fn behind_time(line: &str) -> Option<&str> {
+    const LONGEST: usize = 64;
+    if !line.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut end = line.len().min(LONGEST);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    let (time, _) = line[..end].split_once(": ")?;
+    let zone = time.rsplit([' ', '\u{202f}']).next()?;
+    let is_zone = zone.starts_with(['+', '-']) && zone[1..].bytes().all(|b| b.is_ascii_digit() || b == b':');
+    is_zone.then(|| &line[time.len() + 2..])
+}
+
+/// `words: Class: words`, as an exception's message in front of the exception: without the message.
+fn without_own_message(details: &str) -> &str {
+    for (at, _) in details.match_indices(": ").take(8) {
+        let (message, rest) = (&details[..at], &details[at + 2..]);
+        let class = rest.split(": ").next().unwrap_or_default();
+        let is_class = class.contains('.') && !class.contains(' ');
+        if is_class && rest[class.len()..].strip_prefix(": ").is_some_and(|it| it.starts_with(message)) {
+            return rest;
+        }
+    }
+    details
 }
 
 /// `5 unhandled exceptions (…`, also behind the class.

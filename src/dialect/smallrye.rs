@@ -205,8 +205,12 @@ fn sets(family: &Family, headers: &Headers, says: &mut Testimony) -> usize {
         let class = says.text("error", family.class, value(family.class));
         let reason = says.text("message", family.reason, value(family.reason));
         let cause = says.text("cause", family.cause_class, value(family.cause_class));
-        // An exception without a message: its class stands for it.
-        let message = reason.filter(|reason| Some(reason) != class.as_ref());
+        // An exception without a message: its class stands for it, and versions that write no class name the
+        // class there alone.
+        let (class, message) = match (class, reason) {
+            (None, Some(reason)) if is_class(&reason) => (Some(reason), None),
+            (class, reason) => (class.clone(), reason.filter(|reason| Some(reason) != class.as_ref())),
+        };
         // No cause recorded means that there was none. Where reading the record failed, the cause is in the
         // reason's text instead.
         let root = if cause.is_none() && !deserialization && value(family.cause).is_none() {
@@ -234,4 +238,16 @@ fn sets(family: &Family, headers: &Headers, says: &mut Testimony) -> usize {
     }
     says.origin = says.deaths.first().and_then(|death| death.place.clone());
     count
+}
+
+/// `java.lang.NullPointerException`: packages in small letters, then a class.
+fn is_class(text: &str) -> bool {
+    let mut parts = text.split('.');
+    let class = parts.next_back().unwrap_or_default();
+    let word = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$');
+    let packages: Vec<&str> = parts.collect();
+    packages.len() >= 2
+        && packages.iter().all(|part| part.starts_with(|c: char| c.is_ascii_lowercase()) && word(part))
+        && class.starts_with(|c: char| c.is_ascii_uppercase())
+        && word(class)
 }

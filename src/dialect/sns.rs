@@ -8,6 +8,9 @@ use super::{Dialect, Layer, Look, Mark, Testimony, lambda};
 use crate::failure::{Death, Origin, Sureness};
 use crate::letter::Header;
 
+/// Name of [`SnsSubscription`].
+pub(super) const SUBSCRIPTION: &str = "sns-subscription";
+
 /// The envelope.
 pub(super) struct Sns;
 /// A subscription's dead-letter queue.
@@ -46,7 +49,7 @@ impl Dialect for Sns {
 
 impl Dialect for SnsSubscription {
     fn name(&self) -> &'static str {
-        "sns-subscription"
+        SUBSCRIPTION
     }
 
     fn about(&self) -> &'static str {
@@ -103,6 +106,11 @@ fn is_notification(letter: &Look<'_>) -> bool {
     letter.has_field("TopicArn")
         && letter.has_field("MessageId")
         && letter.field("Type") == Some("Notification")
+}
+
+/// The text inside a notification.
+pub(super) fn message<'a>(letter: &'a Look<'_>) -> Option<&'a str> {
+    if is_notification(letter) { letter.field("Message") } else { None }
 }
 
 fn topic(letter: &Look<'_>) -> Option<Origin> {

@@ -144,7 +144,20 @@ impl Dialect for SpringRetryTopic {
 
 fn recognise(family: &Family, letter: &Look<'_>) -> Option<(Sureness, String)> {
     let headers = letter.headers();
-    let marks = [family.topic, family.class, family.key_class, family.message, family.offset];
+    // Each name can be left out by the application.
+    let marks = [
+        family.topic,
+        family.class,
+        family.key_class,
+        family.message,
+        family.offset,
+        family.partition,
+        family.timestamp,
+        family.cause,
+        family.stack,
+        family.key_message,
+        family.key_stack,
+    ];
     let found = marks.into_iter().find(|name| headers.has(name))?;
     Some((Sureness::Sure, format!("header {found}")))
 }
@@ -340,7 +353,9 @@ fn times(letter: &Look<'_>, says: &mut Testimony) {
         (Some((written, _)), Some(at)) => at > written,
         _ => true,
     };
-    let waits = in_retry_topic || letter.facts.queue.contains("-retry");
+    // A name tells only where the times do not: a dead-letter topic may be called `orders-retry-dlt`.
+    let name = letter.facts.queue.to_ascii_lowercase();
+    let waits = in_retry_topic || name.contains("-retry") && !name.ends_with("dlt");
     let last = says.last_death();
     // A record that could not be read was never tried by the listener: nothing failed at a time.
     if !waits && last.stage != Some(Stage::Value) {

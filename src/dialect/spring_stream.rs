@@ -47,10 +47,12 @@ impl Dialect for SpringStream {
 
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let headers = letter.headers();
-        if headers.has(TOPIC) && (headers.has(OFFSET) || headers.has(CLASS)) {
+        // The names are plain words that home-made writers use too: but those write their numbers as text.
+        let home_made = [PARTITION, OFFSET].iter().any(|name| headers.last(name).is_some_and(is_digits));
+        if headers.has(TOPIC) && !home_made && (headers.has(OFFSET) || headers.has(CLASS)) {
             return Some((Sureness::Sure, format!("header {TOPIC}")));
         }
-        if headers.has(CLASS) && headers.has(STACK) && letter.facts.place.is_some() {
+        if headers.has(CLASS) && headers.has(STACK) && !home_made && letter.facts.place.is_some() {
             return Some((Sureness::Likely, format!("header {CLASS}")));
         }
         let (embedded, _) = embedded(letter.body()?)?;
@@ -140,6 +142,11 @@ fn sets(headers: &Headers, narrow: Form, wide: Form, says: &mut Testimony) {
         says.deaths.push(death);
     }
     says.origin = says.deaths.first().and_then(|death| death.place.clone());
+}
+
+/// A number as text: no partition or offset in binary consists of the bytes of digits alone.
+fn is_digits(value: &Value) -> bool {
+    value.bytes().is_some_and(|bytes| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit))
 }
 
 /// A JSON text in quotes, as embedded headers have it, or the text as it is.

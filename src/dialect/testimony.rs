@@ -156,6 +156,9 @@ pub fn number_of(value: &Value, form: Form) -> Option<i64> {
     }
     match form {
         Form::Integer => value.integer_or_digits(),
+        // The bytes of digits alone are text: as a number in binary no partition, offset, count or time is so
+        // large.
+        Form::Int32 | Form::Int64 if value.bytes()?.iter().all(u8::is_ascii_digit) => None,
         Form::Int32 => {
             let bytes: [u8; 4] = value.bytes()?.as_ref().try_into().ok()?;
             Some(i64::from(i32::from_be_bytes(bytes)))

@@ -11,8 +11,12 @@ const OWN: &[&str] = &[
     "exception-stack",
     "failed-at",
     "original-destination",
+    "original-partition",
+    "original-offset",
     "attempts",
 ];
+/// Hung on a trace that was cut.
+const CUT: &str = "... (truncated)";
 
 /// See the file's head.
 pub(super) struct Wolverine;
@@ -47,8 +51,21 @@ impl Dialect for Wolverine {
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let headers = letter.headers();
-        let queue = headers.last_text("original-destination").and_then(queue_of);
-        says.origin = queue.map(|queue| Origin { queue: Some(queue), ..Origin::default() });
+        says.origin = headers.last_text("original-destination").and_then(place_of).map(|origin| Origin {
+            partition: says.number(
+                "origin.partition",
+                "original-partition",
+                headers.last("original-partition"),
+                super::Form::Integer,
+            ),
+            offset: says.number(
+                "origin.offset",
+                "original-offset",
+                headers.last("original-offset"),
+                super::Form::Integer,
+            ),
+            ..origin
+        });
         says.event_id = headers.last_text("id").map(str::to_owned);
         says.attempts = says.number("attempts", "attempts", headers.last("attempts"), super::Form::Integer);
         let at = headers.last("failed-at").and_then(when::of);
@@ -65,6 +82,9 @@ impl Dialect for Wolverine {
             ..Death::default()
         };
         if let Some(stack) = text("exception-stack") {
+            if stack.ends_with(CUT) {
+                says.doubt("stack", "cut by Wolverine to 8,192 characters");
+            }
             thrown::put(&mut death, Language::DotNet, &stack, |_| false);
         }
         if death.root_class.is_none() {
@@ -84,16 +104,21 @@ impl Dialect for Wolverine {
     }
 }
 
-/// `rabbitmq://queue/orders`: the queue, if it is one.
-fn queue_of(address: &str) -> Option<String> {
-    let (_, rest) = address.split_once("://")?;
+/// `rabbitmq://queue/orders`, `sqs://orders`, `kafka://topic/orders`: the queue or topic, if it is one.
+fn place_of(address: &str) -> Option<Origin> {
+    let (transport, rest) = address.split_once("://")?;
     let path = rest.split(['?', '#']).next()?;
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let kind = parts.next()?;
     let name = parts.next_back();
-    match (kind, name) {
-        ("exchange" | "topic", _) => None,
-        (_, Some(name)) => Some(name.to_owned()),
-        (name, None) => Some(name.to_owned()),
-    }
+    let named = match (kind, name) {
+        ("topic", Some(topic)) if transport == "kafka" => {
+            return Some(Origin { topic: Some(topic.to_owned()), ..Origin::default() });
+        }
+        // Where it was sent through, not where it was read.
+        ("exchange" | "topic", _) => return None,
+        (_, Some(name)) => name,
+        (name, None) => name,
+    };
+    Some(Origin { queue: Some(named.to_owned()), ..Origin::default() })
 }

@@ -174,6 +174,30 @@ pub enum Prospect {
     },
 }
 
+impl Prospect {
+    /// Why it is not sent and the way round, in two halves.
+    pub fn refusal_parts(&self) -> (String, String) {
+        match self {
+            Self::Refused { why, way_round } => (why.clone(), way_round.clone()),
+            Self::Pointer { at } => (
+                format!("it only points at {at}: sent as it is, it would be a message without its content"),
+                "read what it points at, while that is still kept, and send that again".to_owned(),
+            ),
+            Self::OneTry { why } => (why.clone(), "see --why".to_owned()),
+            Self::ToQueue { queue, why } => {
+                (format!("it must go to {queue}: {why}"), format!("--to {queue}"))
+            }
+            Self::Afresh => ("it cannot be sent as it is".to_owned(), "see --why".to_owned()),
+        }
+    }
+
+    /// The same in one line.
+    pub fn refusal(&self) -> String {
+        let (why, way_round) = self.refusal_parts();
+        format!("{why}; {way_round}")
+    }
+}
+
 /// Everything a letter says about its failure, in one model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct FailureContext {

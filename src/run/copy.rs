@@ -8,6 +8,8 @@ use crate::stamp;
 
 /// Most bytes of one stamp.
 const STAMP_MAX: usize = 400;
+/// Most bytes of an origin: a name of 255 bytes with what is around it.
+const ORIGIN_MAX: usize = 340;
 
 /// The copy of `letter` that run `run` sends as number `seq`.
 ///
@@ -20,6 +22,12 @@ pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Pro
     headers.replace(stamp::COUNT, Value::from_text((letter.redriven.saturating_add(1)).to_string()));
     let from = format!("{}/{}", letter.raw.facts.queue, letter.raw.id);
     headers.replace(stamp::FROM, Value::from_text(plain(&from)));
+    if !headers.has(stamp::ORIGIN)
+        && !headers.has(stamp::DEATHS)
+        && let Some(place) = origin(letter)
+    {
+        headers.push(stamp::ORIGIN, Value::from_text(place));
+    }
     if !headers.has(stamp::ORIGINAL_TIME)
         && let Some(at) = first_published(letter)
     {
@@ -30,6 +38,20 @@ pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Pro
 
 /// Bytes that the stamps add at most, for the size check before a run.
 pub const STAMPS_SIZE: u64 = 1024;
+
+/// The parts of the origin that name a place to read from, as JSON. One that is too long is left out whole.
+fn origin(letter: &DeadLetter) -> Option<String> {
+    let origin = letter.context.origin.as_ref()?;
+    let place = match (&origin.topic, &origin.queue) {
+        (Some(topic), _) => {
+            serde_json::json!({ "topic": topic, "partition": origin.partition, "offset": origin.offset })
+        }
+        (None, Some(queue)) => serde_json::json!({ "queue": queue }),
+        (None, None) => return None,
+    };
+    let text = place.to_string();
+    (text.len() <= ORIGIN_MAX).then_some(text)
+}
 
 fn first_published(letter: &DeadLetter) -> Option<crate::clock::Time> {
     let origin = letter.context.origin.as_ref().and_then(|origin| origin.timestamp);

@@ -274,12 +274,7 @@ impl Index<'_> {
             return Some((Why::OpenElsewhere, Some(run.clone())));
         }
         if let Err(prospect) = crate::dialect::outgoing(&letter.raw, &letter.context) {
-            let detail = match prospect {
-                Prospect::Refused { why, way_round } => format!("{why}; {way_round}"),
-                Prospect::Pointer { at } => format!("it only points at {at}"),
-                other => format!("{other:?}"),
-            };
-            return Some((Why::Refused, Some(bounded(&detail).to_owned())));
+            return Some((Why::Refused, Some(bounded(&prospect.refusal()).to_owned())));
         }
         if let Some(origin) = self.other_origin(letter) {
             return Some((Why::OtherOrigin, Some(bounded(&origin).to_owned())));
@@ -327,11 +322,17 @@ impl Index<'_> {
             })
         })?;
         let names = self.request.names;
-        let ours = name == names.source
-            || name == names.return_to
-            || name == self.request.channel.source.value
-            || name == names.dead_letter
-            || names.tiers.iter().any(|tier| tier == name);
-        (!ours).then(|| name.to_owned())
+        let is_ours = |name: &str| {
+            name == names.source
+                || name == names.return_to
+                || name == self.request.channel.source.value
+                || name == names.dead_letter
+                || names.tiers.iter().any(|tier| tier == name)
+        };
+        // One that was sent here on purpose before, and died here, is this channel's.
+        let last = letter.context.last().and_then(|death| death.place.as_ref());
+        let last = last.and_then(|place| place.topic.as_deref().or(place.queue.as_deref()));
+        let sent_here = letter.redriven > 0 && last.is_some_and(is_ours);
+        (!is_ours(name) && !sent_here).then(|| name.to_owned())
     }
 }

@@ -32,10 +32,7 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
     let had = letter.raw.message.headers.len() + letter.raw.message.properties.len();
     let (mut stays, travel) = match dialect::outgoing(&letter.raw, &letter.context) {
         Ok(message) => (None, message.headers.len() + message.properties.len()),
-        Err(Prospect::Refused { why, way_round }) => (Some((why, way_round)), 0),
-        Err(_) => {
-            (Some(("its dialect does not let it go back as it is".to_owned(), "see --why".to_owned())), 0)
-        }
+        Err(prospect) => (Some(prospect.refusal_parts()), 0),
     };
     let most = channel.redrive.max_redrives.value.get();
     if stays.is_none() && letter.context.value_unavailable {

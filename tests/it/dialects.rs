@@ -5,6 +5,7 @@ pub mod capture;
 pub mod cases;
 mod fuzzed;
 mod hostile;
+mod made;
 mod sent_back;
 
 use std::path::Path;

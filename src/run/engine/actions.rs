@@ -193,10 +193,7 @@ impl Engine<'_> {
         let Claimed { seq, receipt, letter } = claimed;
         let position = letter.position.clone();
         let letter = DeadLetter::of(letter, self.job.channel);
-        let copy = copy::outgoing(&letter, &self.job.run, seq).map_err(|prospect| match prospect {
-            crate::failure::Prospect::Refused { why, way_round } => format!("{why}; {way_round}"),
-            other => format!("{other:?}"),
-        });
+        let copy = copy::outgoing(&letter, &self.job.run, seq).map_err(|prospect| prospect.refusal());
         let until = asked_at + self.job.settings.claim_for;
         self.hand.insert(seq, InHand { receipt, position, copy, until });
     }

@@ -105,6 +105,27 @@ fn r04_an_origin_that_may_not_be_the_first_says_so() {
 }
 
 #[test]
+fn r04_a_letter_that_redrive_moved_names_where_it_first_died() {
+    // It dies in A and is redriven to B, where 4.1 forgets A.
+    let mut headers = Headers::new();
+    headers.push("x-death", Value::List(vec![death("A", "ev", "k", Some(1))]));
+    let channel = redrive::topology::Channel::default();
+    let dead = redrive::dead_letter::DeadLetter::of(letter(headers), &channel);
+    let copy = redrive::run::copy::outgoing(&dead, "r7d2f9", 1).unwrap();
+    assert_eq!(copy.headers.last_text("redrive-origin"), Some(r#"{"queue":"A"}"#));
+    let mut again = letter(copy.headers);
+    again.message.headers.push("x-death", Value::List(vec![death("B", "", "B", Some(1))]));
+    again.message.headers.push("x-first-death-queue", text("B"));
+    let dead = redrive::dead_letter::DeadLetter::of(again, &channel);
+    assert_eq!(dead.context.origin.as_ref().unwrap().queue.as_deref(), Some("A"));
+    assert_eq!(dead.context.last().unwrap().place.as_ref().unwrap().queue.as_deref(), Some("B"));
+    // And on: what is known stays, whatever the broker says now.
+    let copy = redrive::run::copy::outgoing(&dead, "r7d2f9", 2).unwrap();
+    assert_eq!(copy.headers.all("redrive-origin").count(), 1);
+    assert_eq!(copy.headers.last_text("redrive-origin"), Some(r#"{"queue":"A"}"#));
+}
+
+#[test]
 fn r05_the_time_is_the_first_deaths() {
     let context = read(vec![("x-death", Value::List(vec![death("orders", "ev", "k", Some(5))]))]);
     let last = context.last().unwrap();

@@ -25,7 +25,16 @@ impl Capture {
     /// Reads a file.
     pub fn load(path: &Path) -> Self {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let json: Json = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        Self::of(name, serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+    }
+
+    /// Reads a file that holds several, each with its own `name`.
+    pub fn load_several(path: &Path) -> Vec<Self> {
+        let several: Vec<Json> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        several.into_iter().map(|json| Self::of(text(&json["name"]), json)).collect()
+    }
+
+    fn of(name: String, json: Json) -> Self {
         let letter = match json["broker"].as_str().unwrap() {
             "kafka" => kafka(&json),
             "rabbitmq" => rabbitmq(&json),
@@ -38,6 +47,12 @@ impl Capture {
 
 fn base64_of(json: &Json) -> Option<bytes::Bytes> {
     json.as_str().map(|text| STANDARD.decode(text).unwrap().into())
+}
+
+/// A body or key: base64 under `<name>_b64`, or text under `<name>`.
+fn payload(json: &Json, name: &str) -> Option<bytes::Bytes> {
+    base64_of(&json[format!("{name}_b64")])
+        .or_else(|| json[name].as_str().map(|text| bytes::Bytes::from(text.to_owned())))
 }
 
 fn text(json: &Json) -> String {
@@ -59,12 +74,18 @@ fn letter(json: &Json, message: Message, facts: Facts) -> RawLetter {
 
 fn kafka(json: &Json) -> RawLetter {
     let headers = json["headers"].as_array().unwrap().iter().map(|header| {
-        let value = base64_of(&header["value_b64"]).map_or(Value::Null, Value::Bytes);
-        (text(&header["name"]), value)
+        let value = if let Some(n) = header["i32"].as_i64() {
+            Some(i32::try_from(n).unwrap().to_be_bytes().to_vec().into())
+        } else if let Some(n) = header["i64"].as_i64() {
+            Some(n.to_be_bytes().to_vec().into())
+        } else {
+            payload(header, "value")
+        };
+        (text(&header["name"]), value.map_or(Value::Null, Value::Bytes))
     });
     let message = Message {
-        key: base64_of(&json["key_b64"]),
-        body: base64_of(&json["value_b64"]),
+        key: payload(json, "key"),
+        body: payload(json, "value"),
         headers: headers.collect(),
         properties: Headers::new(),
     };
@@ -83,6 +104,9 @@ fn kafka(json: &Json) -> RawLetter {
 
 /// A value with its wire type.
 fn typed(json: &Json) -> Value {
+    if let Some(text) = json.as_str() {
+        return Value::from_text(text.to_owned());
+    }
     let value = &json["v"];
     let n = value.as_i64();
     match json["t"].as_str().unwrap() {
@@ -112,6 +136,22 @@ fn typed(json: &Json) -> Value {
     }
 }
 
+/// `x-death` in short: each entry as `[queue, reason, count, seconds, exchange, routing key]`.
+fn deaths(json: &Json) -> Value {
+    let entry = |entry: &Json| {
+        let at = |name: &str, value: Value| (name.to_owned(), value);
+        Value::Table(vec![
+            at("count", Value::I64(entry[2].as_i64().unwrap())),
+            at("reason", Value::from_text(text(&entry[1]))),
+            at("queue", Value::from_text(text(&entry[0]))),
+            at("time", Value::Timestamp(entry[3].as_u64().unwrap())),
+            at("exchange", Value::from_text(text(&entry[4]))),
+            at("routing-keys", Value::List(vec![Value::from_text(text(&entry[5]))])),
+        ])
+    };
+    Value::List(json.as_array().unwrap().iter().map(entry).collect())
+}
+
 fn rabbitmq(json: &Json) -> RawLetter {
     let mut headers = Headers::new();
     let mut properties = Headers::new();
@@ -119,7 +159,8 @@ fn rabbitmq(json: &Json) -> RawLetter {
         match name.as_str() {
             "headers" => {
                 for (name, value) in value.as_object().unwrap() {
-                    headers.push(name, typed(value));
+                    let is_short = name == "x-death" && value.is_array();
+                    headers.push(name, if is_short { deaths(value) } else { typed(value) });
                 }
             }
             "delivery_mode" | "priority" => {
@@ -129,7 +170,7 @@ fn rabbitmq(json: &Json) -> RawLetter {
             _ => properties.push(name, Value::from_text(text(value))),
         }
     }
-    let message = Message { key: None, body: base64_of(&json["body_b64"]), headers, properties };
+    let message = Message { key: None, body: payload(json, "body"), headers, properties };
     let facts = Facts {
         route: Some(Route { exchange: text(&json["exchange"]), routing_key: text(&json["routing_key"]) }),
         redelivered: json["redelivered"].as_bool(),
@@ -140,6 +181,9 @@ fn rabbitmq(json: &Json) -> RawLetter {
 
 fn sqs(json: &Json) -> RawLetter {
     let headers = json["message_attributes"].as_object().unwrap().iter().map(|(name, attribute)| {
+        if attribute.is_string() {
+            return (name.clone(), typed(attribute));
+        }
         let value = match attribute["t"].as_str().unwrap() {
             "String" => Value::from_text(text(&attribute["v"])),
             "Binary" => binary(attribute),

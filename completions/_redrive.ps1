@@ -128,12 +128,14 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             break
         }
         'redrive;plan' {
+            [CompletionResult]::new('--ledger', '--ledger', [CompletionResultType]::ParameterName, 'Where that is recorded; else REDRIVE_LEDGER, else the state folder')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
             [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
             [CompletionResult]::new('--broker', '--broker', [CompletionResultType]::ParameterName, 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to answer')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to answer')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'End with 10 if changes pend, with 4 if one of them is refused')
+            [CompletionResult]::new('--applied', '--applied', [CompletionResultType]::ParameterName, 'Show what was applied before: when, by whom, why, how far')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
@@ -142,7 +144,8 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
         }
         'redrive;apply' {
             [CompletionResult]::new('--accept-loss', '--accept-loss', [CompletionResultType]::ParameterName, 'Make a change that loses messages of NAME; may be given several times, needs --reason')
-            [CompletionResult]::new('--reason', '--reason', [CompletionResultType]::ParameterName, 'Why: told in the answer')
+            [CompletionResult]::new('--reason', '--reason', [CompletionResultType]::ParameterName, 'Why; recorded')
+            [CompletionResult]::new('--ledger', '--ledger', [CompletionResultType]::ParameterName, 'Where it is recorded; else REDRIVE_LEDGER, else the state folder')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Do not ask; with =N only if exactly N are about to be changed')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')
             [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml')

@@ -170,7 +170,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__apply)
-            opts="-f -o -v -h --accept-loss --reason --yes --file --broker --output --verbose --help"
+            opts="-f -o -v -h --accept-loss --reason --ledger --yes --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -181,6 +181,10 @@ _redrive() {
                     return 0
                     ;;
                 --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ledger)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -670,12 +674,16 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__plan)
-            opts="-f -o -v -h --check --file --broker --output --verbose --help"
+            opts="-f -o -v -h --check --applied --ledger --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --ledger)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

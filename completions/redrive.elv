@@ -119,12 +119,14 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --help 'Print help'
         }
         &'redrive;plan'= {
+            cand --ledger 'Where that is recorded; else REDRIVE_LEDGER, else the state folder'
             cand -f 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml'
             cand --file 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml'
             cand --broker 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel''s'
             cand -o 'How to answer'
             cand --output 'How to answer'
             cand --check 'End with 10 if changes pend, with 4 if one of them is refused'
+            cand --applied 'Show what was applied before: when, by whom, why, how far'
             cand -v 'Say on stderr what is done; twice: also what clients do'
             cand --verbose 'Say on stderr what is done; twice: also what clients do'
             cand -h 'Print help'
@@ -132,7 +134,8 @@ set edit:completion:arg-completer[redrive] = {|@words|
         }
         &'redrive;apply'= {
             cand --accept-loss 'Make a change that loses messages of NAME; may be given several times, needs --reason'
-            cand --reason 'Why: told in the answer'
+            cand --reason 'Why; recorded'
+            cand --ledger 'Where it is recorded; else REDRIVE_LEDGER, else the state folder'
             cand --yes 'Do not ask; with =N only if exactly N are about to be changed'
             cand -f 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml'
             cand --file 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml'

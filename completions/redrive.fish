@@ -102,16 +102,19 @@ jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand check" -l schema -d 'Print the JSON Schema of topologies instead, for editors'
 complete -c redrive -n "__fish_redrive_using_subcommand check" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand check" -s h -l help -d 'Print help'
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -l ledger -d 'Where that is recorded; else REDRIVE_LEDGER, else the state folder' -r -F
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -s o -l output -d 'How to answer' -r -f -a "table\t''
 json\t''
 jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -l check -d 'End with 10 if changes pend, with 4 if one of them is refused'
+complete -c redrive -n "__fish_redrive_using_subcommand plan" -l applied -d 'Show what was applied before: when, by whom, why, how far'
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand plan" -s h -l help -d 'Print help'
 complete -c redrive -n "__fish_redrive_using_subcommand apply" -l accept-loss -d 'Make a change that loses messages of NAME; may be given several times, needs --reason' -r
-complete -c redrive -n "__fish_redrive_using_subcommand apply" -l reason -d 'Why: told in the answer' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l reason -d 'Why; recorded' -r
+complete -c redrive -n "__fish_redrive_using_subcommand apply" -l ledger -d 'Where it is recorded; else REDRIVE_LEDGER, else the state folder' -r -F
 complete -c redrive -n "__fish_redrive_using_subcommand apply" -l yes -d 'Do not ask; with =N only if exactly N are about to be changed' -r
 complete -c redrive -n "__fish_redrive_using_subcommand apply" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
 complete -c redrive -n "__fish_redrive_using_subcommand apply" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r

@@ -4,7 +4,7 @@
 //! A million of these are made in one look: nothing is put into words before somebody asks, and a body is
 //! parsed at most once, and only if a rule or a filter needs it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
 use sha2::Digest;
@@ -88,7 +88,7 @@ pub struct DeadLetter {
     /// Ordering key.
     pub group: Known,
     /// Fingerprint of the failure.
-    pub cause: Cause,
+    pub cause: Arc<Cause>,
     /// When it died, and whose word that is.
     pub died_at: Option<(Time, &'static str)>,
     /// How often redrive has sent it back before.

@@ -1,16 +1,21 @@
-//! `redrive apply`: provisions, one change at a time, and proves it by planning again.
+//! `redrive apply`: provisions, one change at a time, and proves it by planning again. Who did it, when, why
+//! and how far it came is in the ledger; `plan --applied` shows it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::confirm::{Consent, Yes};
 use super::provisioning::{PlanData, Planned, observed};
+use super::sending::{ledger_error, ledger_path};
 use super::topology_file::Loaded;
 use super::{CommandError, Context, ExitCode, Outcome};
 use crate::broker::Broker;
 use crate::clock::Time;
+use crate::ledger::{Ledger, NewApply};
 use crate::plan::Change;
+use crate::redact;
 use crate::render::Line;
 use crate::render::plan::letters;
 
@@ -23,9 +28,12 @@ pub struct Args {
     /// Make a change that loses messages of NAME; may be given several times, needs --reason
     #[arg(long, value_name = "NAME", require_equals = true)]
     accept_loss: Vec<String>,
-    /// Why: told in the answer
+    /// Why; recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Where it is recorded; else REDRIVE_LEDGER, else the state folder
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
     #[command(flatten)]
     yes: Yes,
 }
@@ -38,6 +46,7 @@ struct Data<'p> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'p str>,
     applied: Vec<Applied<'p>>,
+    next: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -47,6 +56,8 @@ struct Applied<'p> {
     made: Vec<Made>,
     /// The second plan was empty.
     proven: bool,
+    /// It is in the ledger.
+    recorded: bool,
 }
 
 /// One change that was made.
@@ -85,12 +96,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     }
     let mut applied = Vec::new();
     for plan in &plans {
-        let (made, proven) = one(ctx, &loaded, &args, plan).await?;
-        applied.push(Applied { plan: plan.data(), made, proven });
+        let (made, proven, recorded) = one(ctx, &loaded, &args, plan).await?;
+        applied.push(Applied { plan: plan.data(), made, proven, recorded });
     }
     if ctx.ui.json() {
         let (at, by) = (ctx.clock.now(), ctx.who.clone());
-        let data = Data { schema: "redrive.apply.v1", at, by: &by, reason: args.reason.as_deref(), applied };
+        let (reason, next) = (args.reason.as_deref(), ctx.command(&["status"]));
+        let data = Data { schema: "redrive.apply.v1", at, by: &by, reason, applied, next };
         ctx.ui.document(&data);
     }
     Ok(ExitCode::Done)
@@ -102,21 +114,24 @@ async fn one(
     loaded: &Loaded,
     args: &Args,
     plan: &Planned<'_>,
-) -> Result<(Vec<Made>, bool), CommandError> {
+) -> Result<(Vec<Made>, bool, bool), CommandError> {
     if !ctx.ui.json() {
         plan.show(ctx);
     }
     refuse_held_back(ctx, loaded, plan)?;
     let changes = plan.to_make();
     if changes.is_empty() {
-        return Ok((Vec::new(), true));
+        return Ok((Vec::new(), true, false));
     }
     consent(ctx, args, plan, changes.len())?;
     let broker = ctx.open(loaded, plan.target.broker, true).await?;
     let failed = |error| CommandError::broker(plan.target.broker.name(), &error);
     let again = observed(&*broker, &plan.target.channels).await.map_err(failed)?;
     unchanged(ctx, plan, again)?;
-    let made = make(ctx, args, plan, &*broker, &changes).await?;
+    let mut record = Record::begin(ctx, args, plan, &changes)?;
+    let made = make(ctx, args, plan, &*broker, &changes, &mut record).await;
+    record.end(ctx, made.as_ref().err())?;
+    let made = made?;
     let left = Planned {
         target: plan.target.clone(),
         changes: observed(&*broker, &plan.target.channels).await.map_err(failed)?,
@@ -131,7 +146,63 @@ async fn one(
     if !ctx.ui.json() {
         ctx.ui.say("Proof: planned again, nothing left to change.");
     }
-    Ok((made, true))
+    Ok((made, true, record.ledger.is_some()))
+}
+
+/// The entry of this apply in the ledger. Without a home there is no ledger, and nothing to write to.
+struct Record {
+    ledger: Option<(PathBuf, Ledger, i64)>,
+    made: Vec<String>,
+}
+
+impl Record {
+    /// Before anything is changed.
+    fn begin(
+        ctx: &Context,
+        args: &Args,
+        plan: &Planned<'_>,
+        changes: &[&Change],
+    ) -> Result<Self, CommandError> {
+        let path = match ledger_path(args.ledger.as_ref()) {
+            Ok(path) => path,
+            Err(error) => {
+                tracing::warn!("not recorded: {}", error.message());
+                return Ok(Self { ledger: None, made: Vec::new() });
+            }
+        };
+        let told = |error| ledger_error(&path, &error).hint("Nothing was applied.");
+        let mut ledger = Ledger::open(&path).map_err(told)?;
+        let word = |change: &&Change| {
+            let word = if matches!(change, Change::Create { .. }) { "create" } else { "change" };
+            format!("{word} {}", change.resource().name)
+        };
+        let number = ledger
+            .begin_apply(&NewApply {
+                at: ctx.clock.now(),
+                who: ctx.who.clone(),
+                broker: plan.target.broker.name().to_owned(),
+                place: plan.target.broker.place(),
+                reason: args.reason.as_deref().map(redact::text),
+                planned: changes.iter().map(word).collect(),
+                accepted: args.accept_loss.clone(),
+            })
+            .map_err(told)?;
+        Ok(Self { ledger: Some((path, ledger, number)), made: Vec::new() })
+    }
+
+    fn made(&mut self, what: String) -> Result<(), CommandError> {
+        self.made.push(what);
+        let Some((path, ledger, number)) = &mut self.ledger else { return Ok(()) };
+        ledger.applied(*number, &self.made).map_err(|error| ledger_error(path, &error))
+    }
+
+    fn end(&mut self, ctx: &Context, error: Option<&CommandError>) -> Result<(), CommandError> {
+        let Some((path, ledger, number)) = &mut self.ledger else { return Ok(()) };
+        let error = error.map(|error| redact::text(error.message()));
+        let ended = ledger.end_apply(*number, ctx.clock.now(), error.as_deref());
+        // What went wrong at the broker is told before what the ledger says to it.
+        if error.is_some() { Ok(()) } else { ended.map_err(|error| ledger_error(path, &error)) }
+    }
 }
 
 /// Nothing is made while a part of the plan is refused.
@@ -226,6 +297,7 @@ async fn make(
     plan: &Planned<'_>,
     broker: &dyn Broker,
     changes: &[&Change],
+    record: &mut Record,
 ) -> Result<Vec<Made>, CommandError> {
     let wide = changes.iter().map(|change| change.resource().name.chars().count()).max().unwrap_or(0);
     let mut made: Vec<Made> = Vec::new();
@@ -235,8 +307,13 @@ async fn make(
             let done: Vec<String> =
                 made.iter().map(|made| format!("{} {}", made.action, made.name)).collect();
             let done = if done.is_empty() { String::new() } else { format!(": {}", done.join(", ")) };
-            ctx.ui.tell(format!("Applied {} of {}{done}. Then:", made.len(), changes.len()));
-            return Err(CommandError::broker(plan.target.broker.name(), &error).next(typed(ctx, args)));
+            let done = format!("Applied {} of {}{done}", made.len(), changes.len());
+            let error = CommandError::broker(plan.target.broker.name(), &error).next(typed(ctx, args));
+            if ctx.ui.json() {
+                return Err(error.hint(format!("{done}.")));
+            }
+            ctx.ui.tell(format!("{done}. Then:"));
+            return Err(error);
         }
         let took = ctx.clock.elapsed().saturating_sub(begun);
         let action = if matches!(change, Change::Create { .. }) { "created" } else { "changed" };
@@ -245,6 +322,7 @@ async fn make(
             ctx.ui.say(format!("  {action}  {:<wide$}  {}", resource.name, seconds(took)));
             ctx.ui.flush();
         }
+        record.made(format!("{action} {}", resource.name))?;
         made.push(Made {
             action,
             kind: resource.kind,

@@ -35,7 +35,7 @@ struct Data<'a> {
 
 /// A problem with places that an editor understands: lines and columns from 1.
 #[derive(Serialize)]
-struct Problem<'a> {
+pub(super) struct Problem<'a> {
     code: &'static str,
     severity: Severity,
     title: &'a str,
@@ -119,7 +119,7 @@ fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-fn located<'a>(problem: &'a Diagnostic, source: &str) -> Problem<'a> {
+pub(super) fn located<'a>(problem: &'a Diagnostic, source: &str) -> Problem<'a> {
     let places: Vec<Place<'a>> = problem
         .labels
         .iter()

@@ -328,7 +328,7 @@ fn as_data(delivery: &Delivery) -> Received {
             .message
             .headers
             .iter()
-            .map(|header| (header.name.clone(), shown(&header.value)))
+            .map(|header| (header.name.to_string(), shown(&header.value)))
             .collect(),
         body: text,
         body_base64,

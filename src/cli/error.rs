@@ -1,5 +1,7 @@
 //! How a verb ends: the one place that knows exit codes, and the error that every verb gives.
 
+use serde::Serialize;
+
 use crate::broker::BrokerError;
 use crate::redact;
 use crate::render::{Line, Ui};
@@ -96,6 +98,26 @@ impl ExitCode {
         }
     }
 
+    /// A word for programs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Topology => "topology",
+            Self::Refused => "refused",
+            Self::Pending => "pending",
+            Self::Partial => "partial",
+            Self::Stopped => "stopped",
+            Self::Alert => "alert",
+            Self::NotFound => "not_found",
+            Self::Bug => "bug",
+            Self::HungUp => "hung_up",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
+        }
+    }
+
     /// Which of several counts: a bug, a signal, stopped, partial, failed; then the rest, done last.
     const fn weight(self) -> u8 {
         match self {
@@ -138,6 +160,20 @@ pub struct CommandError {
     message: String,
     hints: Vec<String>,
     next: Vec<String>,
+    problems: Vec<serde_json::Value>,
+}
+
+/// An error as data, for `-o json`.
+#[derive(Serialize)]
+struct Data {
+    schema: &'static str,
+    code: &'static str,
+    exit: u8,
+    message: String,
+    hints: Vec<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    problems: Vec<serde_json::Value>,
+    next: Vec<String>,
 }
 
 /// The word before the message.
@@ -150,7 +186,14 @@ enum Head {
 
 impl CommandError {
     fn new(code: ExitCode, head: Head, message: impl Into<String>) -> Self {
-        Self { code, head, message: message.into(), hints: Vec::new(), next: Vec::new() }
+        Self {
+            code,
+            head,
+            message: message.into(),
+            hints: Vec::new(),
+            next: Vec::new(),
+            problems: Vec::new(),
+        }
     }
 
     /// `error: …` [1]: it was tried and did not work.
@@ -223,6 +266,13 @@ impl CommandError {
         self
     }
 
+    /// With the problems of a topology, for `-o json`.
+    #[must_use]
+    pub fn problems(mut self, problems: Vec<serde_json::Value>) -> Self {
+        self.problems = problems;
+        self
+    }
+
     /// The code that the process ends with.
     pub fn code(&self) -> ExitCode {
         self.code
@@ -233,8 +283,24 @@ impl CommandError {
         &self.message
     }
 
-    /// Prints it on stderr. Secrets are taken out, whoever put them in.
+    fn data(&self) -> Data {
+        let safe = |texts: &[String]| texts.iter().map(|text| redact::text(text)).collect();
+        Data {
+            schema: "redrive.error.v1",
+            code: self.code.code(),
+            exit: self.code.number(),
+            message: redact::text(&self.message),
+            hints: safe(&self.hints),
+            problems: self.problems.clone(),
+            next: safe(&self.next),
+        }
+    }
+
+    /// Prints it on stderr, as data with `-o json`. Secrets are taken out, whoever put them in.
     pub fn print(&self, ui: &mut Ui) {
+        if ui.json() {
+            return ui.tell_document(&self.data());
+        }
         let head = match self.head {
             Head::Error => Line::new().red("error").text(": "),
             Head::Refused => Line::new().bold("refused").text(": "),
@@ -291,6 +357,17 @@ mod tests {
           Frozen at 03:14:02Z. To run the other 14:
         next  redrive run timeouts.jsonl --broker kafka --allow-stale
         ");
+    }
+
+    #[test]
+    fn refusals_are_data_where_data_is_asked_for() {
+        let (mut ui, captured) = Ui::captured();
+        ui.set_format(crate::render::Format::Json);
+        CommandError::refused("amqp://ops:S3cr3t-Canary@mq is \u{1b}protected")
+            .hint("Name it.")
+            .next(["redrive", "apply", "--broker", "mq"])
+            .print(&mut ui);
+        insta::assert_snapshot!(captured.err(), @r#"{"schema":"redrive.error.v1","code":"refused","exit":4,"message":"amqp://ops:****@mq is \u001bprotected","hints":["Name it."],"next":["redrive","apply","--broker","mq"]}"#);
     }
 
     #[test]

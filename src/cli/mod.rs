@@ -135,10 +135,12 @@ pub fn main() -> std::process::ExitCode {
         render::report_bug(&place);
     }));
     let arguments = std::env::args_os().collect();
-    match std::panic::catch_unwind(|| run_line(Ui::of_process(), arguments)) {
-        Ok(code) => code.into(),
-        Err(_) => ExitCode::Bug.into(),
-    }
+    guarded(|| run_line(Ui::of_process(), arguments)).into()
+}
+
+/// A panic is a bug, whatever was being done.
+fn guarded(work: impl FnOnce() -> ExitCode + std::panic::UnwindSafe) -> ExitCode {
+    std::panic::catch_unwind(work).unwrap_or(ExitCode::Bug)
 }
 
 fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
@@ -179,5 +181,23 @@ fn finish(ui: &mut Ui, outcome: Outcome) -> ExitCode {
             CommandError::failed(format!("could not write the output: {trouble}")).print(ui);
             code.and(ExitCode::Failed)
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_ends_with_70_whatever_else_went_wrong() {
+        assert_eq!(guarded(|| panic!("cannot be, and is")).number(), 70);
+        assert_eq!(guarded(|| ExitCode::Partial).number(), 11);
+        let (mut ui, captured) = Ui::captured();
+        let code = finish(&mut ui, Err(CommandError::bug("7 of 8 letters are accounted for")));
+        assert_eq!(
+            (code.number(), captured.err().as_str()),
+            (70, "error: 7 of 8 letters are accounted for\n")
+        );
     }
 }

@@ -1,21 +1,35 @@
 //! `redrive plan`: what `apply` would change. Reads, changes nothing.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::provisioning::{PlanData, Planned};
+use super::sending::{ledger_error, ledger_path};
 use super::{Context, ExitCode, Outcome};
 use crate::clock::Time;
+use crate::ledger::Ledger;
+use crate::render::plan::applied;
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  redrive plan\n  redrive plan --broker kafka --check    for a pipeline: ends with 10 if changes pend, with 4 if one is refused"
+    after_help = "Examples:\n  redrive plan\n  redrive plan --broker kafka --check    for a pipeline: ends with 10 if changes pend, with 4 if one is refused\n  redrive plan --applied"
 )]
 pub struct Args {
     /// End with 10 if changes pend, with 4 if one of them is refused
     #[arg(long)]
     check: bool,
+    /// Show what was applied before: when, by whom, why, how far
+    #[arg(long, conflicts_with = "check")]
+    applied: bool,
+    /// Where that is recorded; else REDRIVE_LEDGER, else the state folder
+    #[arg(long, value_name = "FILE", requires = "applied")]
+    ledger: Option<PathBuf>,
 }
+
+/// Most applies that are shown.
+const MOST_APPLIES: usize = 50;
 
 #[derive(Serialize)]
 struct Data<'p> {
@@ -31,6 +45,14 @@ struct Data<'p> {
 /// # Errors
 /// [2] and [3] before anything is contacted, [1] if a broker does not answer.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+    if args.applied {
+        let at = ledger_path(args.ledger.as_ref())?;
+        let told = |error| ledger_error(&at, &error);
+        let ledger = Ledger::look(&at).map_err(told)?;
+        let rows = ledger.map_or(Ok(Vec::new()), |ledger| ledger.applies(MOST_APPLIES)).map_err(told)?;
+        applied(&mut ctx.ui, &rows, ctx.clock.now());
+        return Ok(ExitCode::Done);
+    }
     let loaded = ctx.topology()?;
     let plans = ctx.plans(&loaded, &[]).await?;
     let next = plans.iter().find(|plan| pends(plan)).map(|plan| plan.apply_command(ctx)).unwrap_or_default();

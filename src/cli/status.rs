@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::sending::ledger_path;
 use super::{CommandError, Context, ExitCode, Outcome};
+use crate::ledger::Ledger;
 use crate::render::Progress;
 use crate::render::looking::Where;
-use crate::render::status::Status;
+use crate::render::status::{PastHour, Status};
 use crate::triage::alert;
 
 /// How often `--watch` counts on a terminal.
@@ -86,6 +88,7 @@ pub(super) async fn counted(
     let loaded = ctx.topology()?;
     let targets = ctx.targets(&loaded, channel)?;
     let mut looks = super::memory::Memory::read();
+    let ledger = ledger_path(None).ok().and_then(|path| Ledger::look(&path).ok().flatten());
     let (mut counted, mut trouble) = (Vec::new(), None);
     for target in &targets {
         let broker = match ctx.open(&loaded, target.broker, false).await {
@@ -123,6 +126,11 @@ pub(super) async fn counted(
                 },
                 owner: channel.owner.as_ref().map(|owner| owner.value.clone()),
                 alert: alert(channel, dead, now),
+                past_hour: ledger.as_ref().and_then(|ledger| {
+                    let hour_ago = now.minus(Duration::from_secs(3_600));
+                    let moved = ledger.moved_since(&channel.name.value, target.broker.name(), hour_ago);
+                    Some(PastHour::of(moved.ok()?, growth, now))
+                }),
                 depths,
                 growth,
             });

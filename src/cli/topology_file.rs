@@ -96,8 +96,15 @@ impl Context {
         match read.topology {
             Some(topology) => Ok(Loaded { topology, path, source: read.source }),
             None => {
+                let error = CommandError::topology(closing(&read.file, &errors)).next(page_of(&errors));
+                if self.ui.json() {
+                    let data = errors.iter().map(|problem| {
+                        serde_json::to_value(super::check::located(problem, &read.source)).unwrap_or_default()
+                    });
+                    return Err(error.problems(data.collect()));
+                }
                 self.ui.tell_problems(&errors, Source { name: &read.file, text: &read.source });
-                Err(CommandError::topology(closing(&read.file, &errors)).next(page_of(&errors)))
+                Err(error)
             }
         }
     }

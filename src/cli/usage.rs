@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::error::{CommandError, ExitCode};
 use super::{command, help};
-use crate::render::Ui;
+use crate::render::{Format, Ui};
 use crate::topology::nearest;
 
 /// `redrive help` is `redrive --help`, `redrive help run` is `redrive run --help`.
@@ -37,6 +37,9 @@ pub(super) fn answer(ui: &mut Ui, error: &clap::Error, arguments: &[OsString]) -
         }
         _ => {
             let error = explained(error, arguments);
+            if asks_for_data(arguments) {
+                ui.set_format(Format::Json);
+            }
             error.print(ui);
             error.code()
         }
@@ -89,6 +92,16 @@ fn explained(error: &clap::Error, arguments: &[OsString]) -> CommandError {
 /// `--password=x` without what was typed behind the sign: it may be a secret (X05).
 fn without_value(argument: &str) -> &str {
     argument.split_once('=').map_or(argument, |(name, _)| name)
+}
+
+/// Does a line that cannot be read as a whole ask for JSON?
+fn asks_for_data(arguments: &[OsString]) -> bool {
+    let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    let is_json = |word: &str| word == "json" || word == "jsonl";
+    words.iter().enumerate().any(|(at, word)| match *word {
+        "-o" | "--output" => words.get(at + 1).is_some_and(|value| is_json(value)),
+        _ => word.strip_prefix("--output=").or_else(|| word.strip_prefix("-o")).is_some_and(is_json),
+    })
 }
 
 /// The verb that was typed, with the word below it if it has some: `dev send`.

@@ -54,8 +54,8 @@ pub(super) fn renamed(letter: &RawLetter, convention: &FailureConvention) -> Opt
         .headers
         .iter()
         .map(|header| {
-            let name = known(&header.name).map_or(&header.name, |(_, known)| &known.value);
-            (name.clone(), header.value.clone())
+            let name = known(&header.name).map_or(header.name.as_str(), |(_, known)| &known.value);
+            (name, header.value.clone())
         })
         .collect();
     Some(renamed)

@@ -89,7 +89,7 @@ impl Dialect for EasyNetQ {
             _ => serde_json::Map::new(),
         };
         message.headers = amqp_json::headers(&headers, |name| {
-            rabbitmq::RabbitMq.owns(&Header { name: name.to_owned(), value: Value::Null })
+            rabbitmq::RabbitMq.owns(&Header { name: name.into(), value: Value::Null })
         });
         Ok(())
     }

@@ -98,7 +98,7 @@ impl Dialect for Kicks {
             message.properties = amqp_json::properties(&inner, str::to_owned);
             if let Some(Json::Object(headers)) = inner.get("headers") {
                 message.headers = amqp_json::headers(headers, |name| {
-                    let header = Header { name: name.to_owned(), value: Value::Null };
+                    let header = Header { name: name.into(), value: Value::Null };
                     name == INFO || rabbitmq::RabbitMq.owns(&header)
                 });
             }

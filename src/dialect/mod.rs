@@ -247,7 +247,7 @@ pub fn read_declared(letter: &RawLetter, convention: Option<&FailureConvention>)
     if let Some(convention) = convention {
         context.declared_to_stay = convention.strip.iter().map(|name| name.value.clone()).collect();
         for (theirs, known) in &convention.names {
-            let header = Header { name: known.value.clone(), value: crate::letter::Value::Null };
+            let header = Header { name: known.value.as_str().into(), value: crate::letter::Value::Null };
             if stays_behind(&header, &context).is_some() {
                 context.declared_to_stay.push(theirs.value.clone());
             }
@@ -258,7 +258,7 @@ pub fn read_declared(letter: &RawLetter, convention: Option<&FailureConvention>)
 
 /// Does this header stay behind when the letter is sent back, and whose is it?
 pub fn stays_behind(header: &Header, context: &FailureContext) -> Option<&'static str> {
-    if context.declared_to_stay.contains(&header.name) {
+    if context.declared_to_stay.iter().any(|name| header.name == name.as_str()) {
         return Some(declared::NAME);
     }
     speaking(context).find(|dialect| dialect.owns(header)).map(|dialect| dialect.name())

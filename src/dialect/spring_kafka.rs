@@ -193,33 +193,26 @@ fn read_common(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
 
 /// One death for each set of `original-*`: the copy that failed there.
 fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
-    let topics: Vec<&Value> = headers.all(family.topic).collect();
-    let partitions: Vec<&Value> = headers.all(family.partition).collect();
-    let offsets: Vec<&Value> = headers.all(family.offset).collect();
-    let timestamps: Vec<&Value> = headers.all(family.timestamp).collect();
-    let sets = topics.len().max(offsets.len()).max(partitions.len());
+    let count = |name| headers.all(name).count();
+    let sets = count(family.topic).max(count(family.offset)).max(count(family.partition));
+    let mut topics = headers.all(family.topic);
+    let mut partitions = headers.all(family.partition);
+    let mut offsets = headers.all(family.offset);
+    let mut timestamps = headers.all(family.timestamp);
     if sets > MOST_DEATHS {
         says.doubt("deaths", format!("{sets} deaths are noted; the oldest and the latest are shown"));
     }
     for set in 0..sets {
+        let (topic, partition) = (topics.next(), partitions.next());
+        let (offset, timestamp) = (offsets.next(), timestamps.next());
         if sets > MOST_DEATHS && set != 0 && set + MOST_DEATHS <= sets {
             continue;
         }
         let place = Origin {
-            topic: says.text("origin.topic", family.topic, topics.get(set).copied()),
-            partition: says.number(
-                "origin.partition",
-                family.partition,
-                partitions.get(set).copied(),
-                Form::Int32,
-            ),
-            offset: says.number("origin.offset", family.offset, offsets.get(set).copied(), Form::Int64),
-            timestamp: says.millis(
-                "origin.timestamp",
-                family.timestamp,
-                timestamps.get(set).copied(),
-                Form::Int64,
-            ),
+            topic: says.text("origin.topic", family.topic, topic),
+            partition: says.number("origin.partition", family.partition, partition, Form::Int32),
+            offset: says.number("origin.offset", family.offset, offset, Form::Int64),
+            timestamp: says.millis("origin.timestamp", family.timestamp, timestamp, Form::Int64),
             ..Origin::default()
         };
         says.deaths.push(Death { place: Some(place), count: 1, ..Death::default() });
@@ -228,20 +221,20 @@ fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
 
 /// The exception set of the last failure. More than one set: 2.7, one a hop.
 fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
-    let classes: Vec<&Value> = headers.all(family.class).collect();
+    let classes = headers.all(family.class).count();
+    let mut latest = headers.all(family.class).rev();
+    let (last, before_last) = (latest.next(), latest.next());
     let messages = headers.all(family.message).count().max(headers.all(family.stack).count());
     // K06: two classes and one message are the exception and its cause under one name.
-    let (class, cause) = match classes.as_slice() {
-        [] => (None, None),
-        all if all.len() == 2 * messages.max(1) && !headers.has(family.cause) => {
-            (all.get(all.len() - 2).copied(), all.last().copied())
-        }
-        all => (all.last().copied(), headers.last(family.cause)),
+    let (class, cause) = match classes {
+        0 => (None, None),
+        all if all == 2 * messages.max(1) && !headers.has(family.cause) => (before_last, last),
+        _ => (last, headers.last(family.cause)),
     };
-    let class = says.text("error", family.class, class);
-    let cause = says.text("error", family.cause, cause);
-    let message = says.text("message", family.message, headers.last(family.message));
-    let stack = says.text("stack", family.stack, headers.last(family.stack));
+    let class = says.borrowed("error", family.class, class);
+    let cause = says.borrowed("error", family.cause, cause);
+    let message = says.borrowed("message", family.message, headers.last(family.message));
+    let stack = says.borrowed("stack", family.stack, headers.last(family.stack));
     let exception = Exception {
         class: class.as_deref(),
         cause: cause.as_deref(),
@@ -260,9 +253,9 @@ fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
 /// A key that could not be read is reported as that, not dropped (K06, K09).
 fn key_failure(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
     let headers = letter.headers();
-    let class = says.text("key", family.key_class, headers.last(family.key_class));
-    let message = says.text("key", family.key_message, headers.last(family.key_message));
-    let stack = says.text("key", family.key_stack, headers.last(family.key_stack));
+    let class = says.borrowed("key", family.key_class, headers.last(family.key_class));
+    let message = says.borrowed("key", family.key_message, headers.last(family.key_message));
+    let stack = says.borrowed("key", family.key_stack, headers.last(family.key_stack));
     if class.is_some() || message.is_some() {
         let last = says.last_death();
         if last.error_class.is_none() && last.message.is_none() {

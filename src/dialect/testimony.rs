@@ -87,13 +87,21 @@ impl Testimony {
     /// The text of the first or last value under `name`. A null value is `None`; bytes that are not UTF-8
     /// are taken with U+FFFD in their place, with a doubt.
     pub fn text(&mut self, field: &'static str, name: &str, value: Option<&Value>) -> Option<String> {
-        match text_of(value?)? {
-            Cow::Borrowed(text) => Some(text.to_owned()),
-            Cow::Owned(text) => {
-                self.doubt(field, format!("{name} is not UTF-8"));
-                Some(text)
-            }
+        self.borrowed(field, name, value).map(Cow::into_owned)
+    }
+
+    /// The same without a copy, for texts of which only parts are taken.
+    pub fn borrowed<'v>(
+        &mut self,
+        field: &'static str,
+        name: &str,
+        value: Option<&'v Value>,
+    ) -> Option<Cow<'v, str>> {
+        let text = text_of(value?)?;
+        if let Cow::Owned(_) = text {
+            self.doubt(field, format!("{name} is not UTF-8"));
         }
+        Some(text)
     }
 
     /// The number under `name`; a value that is none is a doubt with its bytes in hex (K02, K03).

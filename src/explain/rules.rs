@@ -16,7 +16,7 @@ pub(super) static PAGES: &[Page] = &[
     Page {
         code: "RD0131",
         title: "a channel does not say its broker",
-        why: "With more than one broker, and no default_broker:, nothing is guessed.",
+        why: "With more than one broker, and no default_broker:, nothing is guessed: each command has to name one with --broker.",
         wrong: "version: 1\nbrokers: {one: {url: \"sqlite:a.db\"}, two: {url: \"sqlite:b.db\"}}\nchannels: {orders: {source: orders}}",
         right: "version: 1\ndefault_broker: one\nbrokers: {one: {url: \"sqlite:a.db\"}, two: {url: \"sqlite:b.db\"}}\nchannels: {orders: {source: orders}}",
         within: Within::File,

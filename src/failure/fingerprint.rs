@@ -5,6 +5,7 @@
 //! the same on every machine and in every run.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 use sha2::Digest;
@@ -53,41 +54,114 @@ pub struct Cause {
 
 /// The cause of a failure. `own_code` holds the beginnings of the application's own packages, see
 /// [`stack::own_frame`].
-pub fn fingerprint(context: &FailureContext, own_code: &[String]) -> Cause {
+pub fn fingerprint(context: &FailureContext, own_code: &[String]) -> Arc<Cause> {
     let last = context.last();
     let class = last.and_then(|death| death.root_class.as_deref().or(death.error_class.as_deref()));
     let message = last.and_then(|death| death.root_message.as_deref().or(death.message.as_deref()));
     let message = message.map(normalise).filter(|text| !text.is_empty());
     let frame = last.and_then(|death| stack::own_frame(death.stack.as_deref()?, own_code));
     let reason = last.and_then(|death| death.reason.as_deref());
-    if class.is_none() && message.is_none() && reason.is_none() && frame.is_none() {
-        return Cause { id: CauseId("none".to_owned()), class: None, text: None, message: None, frame: None };
-    }
-    // A reason word tells bugs apart only where nothing better does.
-    let class = class.or(if message.is_none() && frame.is_none() { reason } else { None });
-    let mut hash = sha2::Sha256::new();
-    hash.update([VERSION]);
-    let essence = message.as_deref().map(essence).unwrap_or_default();
-    let name = frame.as_ref().map(|frame| frame.name.as_str()).unwrap_or_default();
     // A key that cannot be read is another bug than a value that cannot: converters say the same of both.
     let stage = match last.and_then(|death| death.stage) {
         Some(Stage::Key) => "key",
         Some(Stage::Output) => "output",
         _ => "",
     };
-    for part in [class.unwrap_or_default(), &essence, name, stage] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
+    // A reason word tells bugs apart only where nothing better does.
+    let class = class.or(if message.is_none() && frame.is_none() { reason } else { None });
+    known::or_else(&Parts { class, message: message.as_deref(), frame: frame.as_ref(), stage })
+}
+
+/// What is left of a failure once everything is gone that differs from letter to letter.
+struct Parts<'a> {
+    class: Option<&'a str>,
+    message: Option<&'a str>,
+    frame: Option<&'a stack::Frame>,
+    stage: &'static str,
+}
+
+impl Parts<'_> {
+    fn cause(&self) -> Cause {
+        let Self { class, message, frame, stage } = *self;
+        if class.is_none() && message.is_none() && frame.is_none() {
+            let id = CauseId("none".to_owned());
+            return Cause { id, class: None, text: None, message: None, frame: None };
+        }
+        let mut hash = sha2::Sha256::new();
+        hash.update([VERSION]);
+        let essence = message.map(essence).unwrap_or_default();
+        let name = frame.map(|frame| frame.name.as_str()).unwrap_or_default();
+        for part in [class.unwrap_or_default(), &essence, name, stage] {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let digest = hash.finalize();
+        let label = frame.map(|frame| frame.label.clone());
+        let text = match (message, &label) {
+            (Some(message), _) => Some(message.to_owned()),
+            (None, Some(label)) => Some(format!("no message; at {label}")),
+            (None, None) => None,
+        };
+        Cause {
+            id: CauseId(hex(&digest[..3])),
+            class: class.map(str::to_owned),
+            text,
+            message: message.map(str::to_owned),
+            frame: label,
+        }
     }
-    let digest = hash.finalize();
-    let id = hex(&digest[..3]);
-    let label = frame.map(|frame| frame.label);
-    let text = match (&message, &label) {
-        (Some(message), _) => Some(message.clone()),
-        (None, Some(label)) => Some(format!("no message; at {label}")),
-        (None, None) => None,
-    };
-    Cause { id: CauseId(id), class: class.map(str::to_owned), text, message, frame: label }
+}
+
+/// Causes worked out before: a million letters have a few dozen. Compared in full, so that two can never be
+/// taken for one another.
+mod known {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use super::{Cause, Parts};
+
+    /// Most that are kept, and the longest: then all are forgotten.
+    const MOST: usize = 1_000;
+    const LONGEST: usize = 2 << 10;
+
+    #[derive(Default)]
+    struct Known {
+        causes: HashMap<Vec<u8>, Arc<Cause>>,
+        /// Where a key is put together.
+        key: Vec<u8>,
+    }
+
+    thread_local! {
+        static KNOWN: RefCell<Known> = RefCell::default();
+    }
+
+    /// The cause of these parts, worked out if it is not known.
+    pub(super) fn or_else(parts: &Parts<'_>) -> Arc<Cause> {
+        KNOWN.with_borrow_mut(|known| {
+            known.key.clear();
+            let frame = parts.frame.map(|frame| (frame.name.as_str(), frame.label.as_str())).unzip();
+            for part in [parts.class, parts.message, frame.0, frame.1, Some(parts.stage)] {
+                // Its length first: no two lists of parts look the same. Lacking is not empty.
+                let length = part.map_or(u64::MAX, |part| part.len() as u64);
+                known.key.extend_from_slice(&length.to_le_bytes());
+                known.key.extend_from_slice(part.unwrap_or_default().as_bytes());
+            }
+            if let Some(cause) = known.causes.get(&known.key) {
+                return cause.clone();
+            }
+            let cause = Arc::new(parts.cause());
+            if known.key.len() > LONGEST {
+                known.key = Vec::new();
+                return cause;
+            }
+            if known.causes.len() >= MOST {
+                known.causes.clear();
+            }
+            known.causes.insert(known.key.clone(), cause.clone());
+            cause
+        })
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -106,7 +180,7 @@ mod tests {
     use super::*;
     use crate::failure::Death;
 
-    fn cause(class: &str, message: Option<&str>, stack: Option<&str>) -> Cause {
+    fn cause(class: &str, message: Option<&str>, stack: Option<&str>) -> Arc<Cause> {
         let death = Death {
             error_class: Some(class.to_owned()),
             message: message.map(str::to_owned),
@@ -124,7 +198,7 @@ mod tests {
         assert_eq!(one.id.as_str(), GOLDEN);
         assert_eq!(one.text.as_deref(), Some("payment gateway: no answer in <n> ms"));
         let nothing = fingerprint(&FailureContext::default(), &[]);
-        assert_eq!((nothing.id.as_str(), nothing.class), ("none", None));
+        assert_eq!((nothing.id.as_str(), nothing.class.as_deref()), ("none", None));
     }
 
     const GOLDEN: &str = "8b9737";
@@ -140,5 +214,30 @@ mod tests {
         assert_eq!(at("toInvoice").text.as_deref(), Some("no message; at OrderMapper.toInvoice"));
         assert_eq!(at("lambda$to$1").id, at("lambda$to$7").id);
         assert_ne!(at("toInvoice").id, at("toOrder").id);
+    }
+
+    #[test]
+    fn what_was_worked_out_before_is_never_taken_for_another() {
+        // Parts that would read the same if they were only put behind one another, lacking ones and empty
+        // ones, many more than are remembered, and each a second time.
+        let texts = [None, Some(""), Some("a"), Some("ab"), Some("b"), Some("a\0b")];
+        let frames = [None, Some(("a", "b")), Some(("ab", "")), Some(("", "ab"))].map(|frame| {
+            frame.map(|(name, label): (&str, &str)| stack::Frame { name: name.into(), label: label.into() })
+        });
+        for round in 0..2 {
+            for class in texts {
+                for message in texts {
+                    for (frame, stage) in frames.iter().zip(["", "key", "output", "a"]) {
+                        let parts = Parts { class, message, frame: frame.as_ref(), stage };
+                        assert_eq!(*known::or_else(&parts), parts.cause(), "round {round}");
+                    }
+                }
+            }
+            for number in 0..3_000 {
+                let class = "x".repeat(number);
+                let parts = Parts { class: Some(&class), message: None, frame: None, stage: "" };
+                assert_eq!(*known::or_else(&parts), parts.cause());
+            }
+        }
     }
 }

@@ -181,7 +181,7 @@ const IN_CLASS: [bool; 256] = {
 /// `class: message`, `class` alone, split; the message keeps what follows on later lines.
 fn header(text: &str) -> Option<(&str, Option<&str>)> {
     let first = &text[..lines::end(text, 0)];
-    match first.find(": ").or_else(|| first.ends_with(':').then(|| first.len() - 1)) {
+    match lines::colon(first).or_else(|| first.ends_with(':').then(|| first.len() - 1)) {
         Some(colon) if is_class(&first[..colon]) => {
             let message = text.get(colon + 2..).unwrap_or_default();
             Some((&first[..colon], some(message)))

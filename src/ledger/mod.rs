@@ -1,9 +1,10 @@
-//! The operator's record of runs: intended, published, settled, in doubt, who, why.
+//! The operator's record of runs: intended, published, settled, in doubt, who, why; and of what was applied.
 //!
 //! One SQLite file, mode 0600. Per letter it holds a byte (4,096 to a row), a row for each letter that is
 //! open, and a row for each that did not move. Every write is conditional on the epoch of the lock on the
 //! dead-letter queue (protocol §8.1). Where the marks live with the broker, it is a copy and is rebuilt.
 
+mod applies;
 mod files;
 mod letters;
 mod lock;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+pub use applies::{ApplyRow, NewApply};
 pub use letters::{Entry, OpenLetter, Writes};
 pub use lock::{Holder, Lock, process_start, this_host};
 pub use note::Note;

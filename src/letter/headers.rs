@@ -1,12 +1,12 @@
 //! An ordered list of named, typed values; the same name may stand in it more than once (K01).
 
-use super::Value;
+use super::{Short, Value};
 
 /// One header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// Name as it was read; names are compared byte for byte.
-    pub name: String,
+    pub name: Short,
     /// Value.
     pub value: Value,
 }
@@ -22,7 +22,7 @@ impl Headers {
     }
 
     /// Appends; a header of the same name stays.
-    pub fn push(&mut self, name: impl Into<String>, value: Value) {
+    pub fn push(&mut self, name: impl Into<Short>, value: Value) {
         self.0.push(Header { name: name.into(), value });
     }
 
@@ -34,7 +34,7 @@ impl Headers {
 
     /// Takes every header of this name out.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|header| header.name != name);
+        self.0.retain(|header| header.name != *name);
     }
 
     /// Keeps those for which `keep` is true, in order.
@@ -44,17 +44,17 @@ impl Headers {
 
     /// First value under `name`: the origin, where hops append (K01).
     pub fn first(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|header| header.name == name).map(|header| &header.value)
+        self.0.iter().find(|header| header.name == *name).map(|header| &header.value)
     }
 
     /// Last value under `name`: the latest, where hops append.
     pub fn last(&self, name: &str) -> Option<&Value> {
-        self.0.iter().rev().find(|header| header.name == name).map(|header| &header.value)
+        self.0.iter().rev().find(|header| header.name == *name).map(|header| &header.value)
     }
 
     /// All values under `name`, in order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Value> + 'a {
-        self.0.iter().filter(move |header| header.name == name).map(|header| &header.value)
+        self.0.iter().filter(move |header| header.name == *name).map(|header| &header.value)
     }
 
     /// First value under `name` as text.
@@ -93,9 +93,9 @@ impl Headers {
     }
 }
 
-impl FromIterator<(String, Value)> for Headers {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| Header { name, value }).collect())
+impl<N: Into<Short>> FromIterator<(N, Value)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, Value)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| Header { name: name.into(), value }).collect())
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod base64;
 mod headers;
+mod short;
 mod value;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use headers::{Header, Headers};
+pub use short::Short;
 pub use value::Value;
 
 use crate::clock::Time;
@@ -36,11 +38,11 @@ pub struct Message {
 /// (protocol §7). Only the adapter that made it understands it; it is never an event id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Position(Arc<str>);
+pub struct Position(Short);
 
 impl Position {
     /// Wraps an adapter's own words: printable ASCII without spaces, at most 200 bytes.
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
+    pub fn new(text: impl Into<Short>) -> Self {
         Self(text.into())
     }
 
@@ -59,7 +61,7 @@ impl fmt::Display for Position {
 /// The short name of a letter that people type: `[a-z0-9]`, from its position. `p3o41` on Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LetterId(Arc<str>);
+pub struct LetterId(Short);
 
 impl LetterId {
     /// Takes `text` as the id; anything but `[a-z0-9]` is left out.

@@ -209,6 +209,14 @@ impl Ui {
         let _ = self.err.writer.flush();
     }
 
+    /// A JSON document on stderr, on one line: what went wrong, for programs.
+    pub fn tell_document(&mut self, value: &impl Serialize) {
+        self.flush();
+        let _ = self.err.writer.write_all(compact_json(value).as_bytes());
+        let _ = self.err.writer.write_all(b"\n");
+        let _ = self.err.writer.flush();
+    }
+
     /// `note  …` on stderr; not with JSON, where notes are fields.
     pub fn note(&mut self, line: impl Into<Line>) {
         if !self.json() {

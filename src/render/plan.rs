@@ -1,7 +1,11 @@
 //! A plan as people read it: one row a change, each property from → to, only refusals in red.
 
+use serde_json::json;
+
 use super::table::{Cell, Column, Table};
-use super::{Line, Style};
+use super::{Line, Style, Ui};
+use crate::clock::Time;
+use crate::ledger::ApplyRow;
 use crate::plan::{Change, FieldChange, Resource};
 
 /// How many changes of each kind.
@@ -119,6 +123,50 @@ fn altered(fields: &[FieldChange], behind: &str) -> Vec<String> {
             format!("{}{gap}  {} → {}{behind}", field.name, value(&field.from), value(&field.to))
         })
         .collect()
+}
+
+/// `plan --applied`: what was applied before, the latest first.
+pub fn applied(ui: &mut Ui, rows: &[ApplyRow], now: Time) {
+    if ui.json() {
+        return ui.document(&json!({"schema": "redrive.applied.v1", "at": now, "applied": rows}));
+    }
+    if rows.is_empty() {
+        return ui.note("Nothing that was applied is recorded here.");
+    }
+    let mut table = Table::new([
+        Column::left("APPLIED"),
+        Column::left("BY"),
+        Column::left("BROKER"),
+        Column::left("STATE"),
+        Column::left("VERSION").drops(1),
+        Column::left("REASON").drops(2),
+        Column::left("MADE").cuts(),
+    ]);
+    for row in rows {
+        let state = match (row.ended, &row.error) {
+            (None, _) => Cell::bold("did not end"),
+            (Some(_), Some(_)) => Cell::bold("failed"),
+            (Some(_), None) => "done".into(),
+        };
+        let made = match row.made.len() == row.planned.len() {
+            true => row.made.join(", "),
+            false => format!("{} of {}: {}", row.made.len(), row.planned.len(), row.made.join(", ")),
+        };
+        let loss = match row.accepted_loss.as_slice() {
+            [] => String::new(),
+            names => format!("; loss accepted: {}", names.join(", ")),
+        };
+        table.row([
+            row.at.format("%Y-%m-%d %H:%MZ").into(),
+            row.by.clone().into(),
+            row.broker.clone().into(),
+            state,
+            row.version.clone().into(),
+            row.reason.clone().map_or(Cell::dim("-"), Cell::from),
+            format!("{made}{loss}").into(),
+        ]);
+    }
+    ui.table(&table);
 }
 
 /// `1 letter`, `22 letters`.

@@ -23,6 +23,39 @@ pub struct Status {
     pub growth: Option<Growth>,
     /// What the thresholds say.
     pub alert: Alert,
+    /// What runs did of late, by the ledger of this machine.
+    pub past_hour: Option<PastHour>,
+}
+
+/// Runs that began within the past hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PastHour {
+    /// Letters that they moved.
+    pub moved: u64,
+    /// Those of them that died again, as far as is known.
+    pub refailed: u64,
+    /// Letters that came, by the change of depth, where it is known for the hour.
+    pub new: Option<u64>,
+}
+
+impl PastHour {
+    /// Of what was moved, and the change of depth since an earlier look.
+    pub fn of((moved, refailed): (u64, u64), growth: Option<Growth>, now: Time) -> Self {
+        let of_hour = growth.filter(|growth| is_hour(growth.since, now));
+        let new = of_hour.and_then(|growth| growth.change.checked_add_unsigned(moved));
+        Self { moved, refailed, new: new.map(|new| u64::try_from(new).unwrap_or(0)) }
+    }
+
+    fn words(self) -> String {
+        let new = self.new.map(|new| format!(", about {} new", number(new))).unwrap_or_default();
+        let moved = number(self.moved);
+        format!("Past hour: {moved} moved by runs{new}, {} re-failed so far.", number(self.refailed))
+    }
+}
+
+/// Is `since` an hour ago, as near as looks are?
+fn is_hour(since: Time, now: Time) -> bool {
+    now.since(since).as_secs().abs_diff(3_600) <= 300
 }
 
 impl Status {
@@ -42,8 +75,7 @@ impl Status {
     fn table(&self) -> Table {
         let now = self.place.at;
         let growth = self.growth.map(|growth| {
-            let hour = now.since(growth.since).as_secs().abs_diff(3_600) <= 300;
-            if hour {
+            if is_hour(growth.since, now) {
                 "PAST 1H".to_owned()
             } else {
                 format!("SINCE {}", short_minute(growth.since, now).to_uppercase())
@@ -120,6 +152,7 @@ impl Status {
     /// Remarks below the screen.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.depths.notes.clone();
+        notes.extend(self.past_hour.filter(|hour| hour.moved > 0).map(PastHour::words));
         let dead = &self.depths.dead_letter;
         if let Some(at) = dead.oldest_expires.filter(|at| *at <= self.place.at.plus(SOON)) {
             notes.push(match at <= self.place.at {
@@ -152,6 +185,7 @@ impl Status {
             "tiers": depths.tiers.iter().map(|tier| depth_json(tier, self.place.at)).collect::<Vec<_>>(),
             "dead_letter": depth_json(&depths.dead_letter, self.place.at),
             "growth": self.growth,
+            "past_hour": self.past_hour,
             "alert": self.alert,
             "notes": self.notes(),
         })
@@ -374,4 +408,23 @@ fn prometheus(channels: &[Status]) -> Vec<String> {
         }
     });
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_within_the_hour_is_what_is_left_and_what_was_moved() {
+        let now = Time::from_seconds(100_000);
+        let growth = |back: i64, change| Some(Growth { since: Time::from_seconds(100_000 - back), change });
+        let hour = PastHour::of((161, 6), growth(3_590, -154), now);
+        assert_eq!(hour.words(), "Past hour: 161 moved by runs, about 7 new, 6 re-failed so far.");
+        assert_eq!(PastHour::of((161, 6), growth(9_000, -154), now).new, None);
+        assert_eq!(
+            PastHour::of((3, 0), None, now).words(),
+            "Past hour: 3 moved by runs, 0 re-failed so far."
+        );
+        assert_eq!(PastHour::of((3, 0), growth(3_600, -9), now).new, Some(0));
+    }
 }

@@ -262,7 +262,7 @@ impl Buckets {
         let line = u32::try_from(self.lines.len()).ok()?;
         self.index.insert(key, line);
         self.lines.push(Bucket {
-            cause: (self.by == By::Cause).then(|| letter.cause.clone()),
+            cause: (self.by == By::Cause).then(|| (*letter.cause).clone()),
             value: value.filter(|_| self.by != By::Cause),
             letters: 0,
             groups: 0,

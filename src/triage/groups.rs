@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::{Entry, RandomState};
 use std::collections::{HashMap, HashSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 /// Most groups that are told apart. Just under a doubling of the table, which is what memory goes by.
 const MOST: usize = 900_000;
@@ -14,14 +14,34 @@ const MOST_PAIRS: usize = 400_000;
 pub struct Groups {
     hasher: RandomState,
     /// Group → the first bucket it was seen in.
-    first: HashMap<u64, u32>,
+    first: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     /// Group and bucket, for buckets after the first.
     pairs: HashSet<(u64, u32)>,
     /// Groups that are in more than one bucket.
-    shared: HashSet<u64>,
+    shared: HashSet<u64, BuildHasherDefault<Hashed>>,
     /// Is a group in more than two?
     more_than_two: bool,
     full: bool,
+}
+
+/// What is a keyed hash already is not hashed again.
+#[derive(Debug, Clone, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl Groups {

@@ -112,7 +112,7 @@ async fn a_letter_is_found_by_a_unique_beginning_and_an_exact_id_wins() {
 async fn a_contrast_names_what_sets_a_cause_apart() {
     let fake = two_causes();
     let raw = fake.0[0].clone();
-    let cause = DeadLetter::of(raw, &channel()).cause.id;
+    let cause = DeadLetter::of(raw, &channel()).cause.id.clone();
     let want = Want { bodies: true, ..Want::default() };
     let all = Selection::default();
     let (contrast, _) =

@@ -1,12 +1,15 @@
 //! Looking: pages by row id up to the last row of the snapshot, each its own short read, so that a look
-//! neither keeps writers waiting nor the log from being folded in. The next page is read while the last
-//! one is worked on.
+//! neither keeps writers waiting nor the log from being folded in. Pages are read ahead on a thread of their
+//! own, while others are worked on.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::file::{Doing, Place};
@@ -121,6 +124,8 @@ struct Reader {
     after: i64,
     last: i64,
     want: Want,
+    /// What the last page held: the next one will hold about as much.
+    page_bytes: usize,
 }
 
 /// One page, and how many letters of it are hidden.
@@ -132,7 +137,7 @@ struct Page {
 
 impl Reader {
     fn new(db: Connection, queue: Queue, last: i64, want: Want) -> Self {
-        Self { db, name: queue.name.as_str().into(), queue, after: 0, last, want }
+        Self { db, name: queue.name.as_str().into(), queue, after: 0, last, want, page_bytes: 0 }
     }
 
     /// The next page; empty only at the end of the extent.
@@ -152,7 +157,9 @@ impl Reader {
             "SELECT {COLUMNS}, {body} FROM letter WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id"
         );
         let first = self.after;
-        let mut bytes = 0;
+        // What all rows hold, behind one another: one piece of memory for a page instead of four for a letter.
+        let mut held = Vec::with_capacity(self.page_bytes);
+        let mut found: Vec<Found> = Vec::with_capacity(PAGE);
         {
             let mut query = tx.prepare_cached(&sql)?;
             let mut rows = query.query(params![self.queue.id, self.after, self.last])?;
@@ -161,16 +168,17 @@ impl Reader {
                     self.after = self.last;
                     break;
                 };
-                let (id, letter) = raw(row, &self.queue, &self.name)?;
-                self.after = id;
-                bytes += letter.size() as usize
-                    - if self.want.bodies { 0 } else { letter.body_len.unwrap_or(0) as usize };
-                page.letters.push(letter);
-                if page.letters.len() >= PAGE || bytes >= PAGE_BYTES {
+                let row = Found::read(row, &mut held)?;
+                self.after = row.id;
+                found.push(row);
+                if found.len() >= PAGE || held.len() >= PAGE_BYTES {
                     break;
                 }
             }
         }
+        self.page_bytes = held.len();
+        let held = Bytes::from(held);
+        page.letters.extend(found.into_iter().map(|row| row.letter(&held, &self.queue, &self.name)));
         let states = states(&tx, first, self.after, self.queue.id)?;
         if !states.is_empty() {
             for letter in &mut page.letters {
@@ -231,35 +239,74 @@ pub const COLUMNS: &str = "id, entered_at, sent_at, headers, properties, key, le
 
 /// A letter out of a row of [`COLUMNS`] and a body.
 pub fn raw(row: &Row<'_>, queue: &Queue, name: &Arc<str>) -> rusqlite::Result<(i64, RawLetter)> {
-    let id: i64 = row.get(0)?;
-    let entered_at: i64 = row.get(1)?;
-    let letter = RawLetter {
-        id: letters::letter_id(id),
-        position: letters::position(queue.id, id),
-        arrival: u64::try_from(id).unwrap_or(0),
-        message: Message {
-            headers: letters::list(row, 3)?,
-            properties: letters::list(row, 4)?,
-            key: letters::blob(row, 5)?,
-            body: letters::blob(row, 7)?,
-        },
-        body_len: row.get::<_, Option<i64>>(6)?.map(|len| u64::try_from(len).unwrap_or(0)),
-        facts: Facts {
-            queue: name.clone(),
-            written_at: Some((Time::from_millis(row.get(2)?), TimeSource::Broker)),
-            dead_at: Some(Time::from_millis(entered_at)),
-            expires_at: queue.retention.map(|kept| Time::from_millis(entered_at.saturating_add(kept))),
-            deliveries: Some(0),
-            ..Facts::default()
-        },
-    };
-    Ok((id, letter))
+    let mut held = Vec::new();
+    let found = Found::read(row, &mut held)?;
+    Ok((found.id, found.letter(&Bytes::from(held), queue, name)))
+}
+
+/// A row of [`COLUMNS`] and a body; its bytes lie among those of others.
+struct Found {
+    id: i64,
+    entered_at: i64,
+    sent_at: i64,
+    headers: Range<usize>,
+    properties: Range<usize>,
+    key: Option<Range<usize>>,
+    body: Option<Range<usize>>,
+    body_len: Option<u64>,
+}
+
+impl Found {
+    /// Takes a row; its bytes go behind those that `held` holds.
+    fn read(row: &Row<'_>, held: &mut Vec<u8>) -> rusqlite::Result<Self> {
+        let mut put = |bytes: &[u8]| {
+            let start = held.len();
+            held.extend_from_slice(bytes);
+            start..held.len()
+        };
+        Ok(Self {
+            id: row.get(0)?,
+            entered_at: row.get(1)?,
+            sent_at: row.get(2)?,
+            headers: put(row.get_ref(3)?.as_bytes()?),
+            properties: put(row.get_ref(4)?.as_bytes()?),
+            key: row.get_ref(5)?.as_bytes_or_null()?.map(&mut put),
+            body: row.get_ref(7)?.as_bytes_or_null()?.map(&mut put),
+            body_len: row.get::<_, Option<i64>>(6)?.map(|len| u64::try_from(len).unwrap_or(0)),
+        })
+    }
+
+    /// The letter, out of what was held.
+    fn letter(self, held: &Bytes, queue: &Queue, name: &Arc<str>) -> RawLetter {
+        RawLetter {
+            id: letters::letter_id(self.id),
+            position: letters::position(queue.id, self.id),
+            arrival: u64::try_from(self.id).unwrap_or(0),
+            message: Message {
+                headers: letters::read_list(&held.slice(self.headers)),
+                properties: letters::read_list(&held.slice(self.properties)),
+                key: self.key.map(|key| held.slice(key)),
+                body: self.body.map(|body| held.slice(body)),
+            },
+            body_len: self.body_len,
+            facts: Facts {
+                queue: name.clone(),
+                written_at: Some((Time::from_millis(self.sent_at), TimeSource::Broker)),
+                dead_at: Some(Time::from_millis(self.entered_at)),
+                expires_at: queue
+                    .retention
+                    .map(|kept| Time::from_millis(self.entered_at.saturating_add(kept))),
+                deliveries: Some(0),
+                ..Facts::default()
+            },
+        }
+    }
 }
 
 /// Where the next page comes from.
 enum Next {
     Idle(Box<Reader>),
-    Reading(JoinHandle<(Box<Reader>, Result<Page>)>),
+    Reading(mpsc::Receiver<Result<Page>>, JoinHandle<()>),
     Over,
 }
 
@@ -270,11 +317,19 @@ struct Look {
     next: Next,
 }
 
+/// Reads page after page, one of them ahead, until the end, an error, or nobody wants more.
 fn read_ahead(mut reader: Box<Reader>) -> Next {
-    Next::Reading(tokio::task::spawn_blocking(move || {
-        let page = reader.page();
-        (reader, page)
-    }))
+    let (sender, receiver) = mpsc::channel(1);
+    let reading = tokio::task::spawn_blocking(move || {
+        loop {
+            let page = reader.page();
+            let last = page.as_ref().map_or(true, |page| page.letters.is_empty());
+            if sender.blocking_send(page).is_err() || last {
+                return;
+            }
+        }
+    });
+    Next::Reading(receiver, reading)
 }
 
 #[async_trait]
@@ -290,26 +345,26 @@ impl Pages for Look {
             };
             self.next = read_ahead(reader);
         }
-        let Next::Reading(reading) = &mut self.next else { return Ok(Vec::new()) };
-        let (reader, page) = reading.await.map_err(|_| {
-            BrokerError::new(
+        let Next::Reading(pages, _) = &mut self.next else { return Ok(Vec::new()) };
+        let page = pages.recv().await.unwrap_or_else(|| {
+            Err(BrokerError::new(
                 ErrorKind::Other,
                 format!("read {}", self.snapshot.queue),
                 "the look was cut off",
-            )
-        })?;
-        self.next = Next::Over;
+            ))
+        });
+        if page.as_ref().map_or(true, |page| page.letters.is_empty()) {
+            self.next = Next::Over;
+        }
         let page = page?;
         self.hidden += page.hidden;
         self.read += page.letters.len() as u64 + page.hidden;
-        if !page.letters.is_empty() {
-            self.next = read_ahead(reader);
-        }
         Ok(page.letters)
     }
 
     async fn close(self: Box<Self>) -> Result<LookCost> {
-        if let Next::Reading(reading) = self.next {
+        if let Next::Reading(pages, reading) = self.next {
+            drop(pages);
             drop(reading.await);
         }
         Ok(LookCost { read: self.read, hidden: self.hidden, ..LookCost::default() })
@@ -340,6 +395,14 @@ fn find(db: &Connection, queue: &Queue, prefix: &str) -> Result<Vec<RawLetter>> 
         Some(number) => {
             // 4, 40 to 49, 400 to 499, …
             let mut range = Some((number, number));
+            // What was an id once names that letter and no other, also when it is gone.
+            let was_one = number <= last_id(db).doing(action)?;
+            let there = "SELECT 1 FROM letter WHERE queue = ?1 AND id = ?2";
+            if was_one
+                && !db.prepare_cached(there).and_then(|mut it| it.exists([queue.id, number])).doing(action)?
+            {
+                range = None;
+            }
             while let Some((from, to)) = range {
                 ranges.push((from, to));
                 range = from.checked_mul(10).zip(to.checked_mul(10).and_then(|to| to.checked_add(9)));
@@ -362,6 +425,12 @@ fn find(db: &Connection, queue: &Queue, prefix: &str) -> Result<Vec<RawLetter>> 
         letters.push(letter);
     }
     Ok(letters)
+}
+
+/// The last id that was given out in this file.
+fn last_id(db: &Connection) -> rusqlite::Result<i64> {
+    let last = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'letter'";
+    db.prepare_cached(last)?.query_row([], |row| row.get(0))
 }
 
 fn depth(db: Option<&Connection>, name: &str, now: i64) -> Result<Depth> {

@@ -5,11 +5,12 @@
 //! hex, as SQLite's own `hex()` writes them.
 
 use std::fmt::{self, Write as _};
+use std::marker::PhantomData;
 
 use bytes::Bytes;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use crate::letter::{Headers, Value};
+use crate::letter::{Headers, Short, Value};
 
 /// Values nested deeper than this are refused: nobody's headers are, and readers have limits too.
 const DEPTH: u32 = 30;
@@ -179,65 +180,85 @@ fn shared(source: &Bytes, text: &str) -> Bytes {
 
 /// The list as a whole.
 struct List<'a>(&'a Bytes);
-/// One `[name, value]`.
-struct Pair<'a>(&'a Bytes);
+/// One `[name, value]`, the name as `N`.
+struct Pair<'a, N>(&'a Bytes, PhantomData<N>);
+/// A name.
+struct Name<N>(PhantomData<N>);
 /// One value.
 struct One<'a>(&'a Bytes);
 /// A list of values.
 struct Items<'a>(&'a Bytes);
 /// A list of pairs.
-struct Entries<'a>(&'a Bytes);
+struct Entries<'a, N>(&'a Bytes, PhantomData<N>);
 /// Hex as bytes.
 struct Hex;
 
 impl<'de> DeserializeSeed<'de> for List<'_> {
     type Value = Headers;
     fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Headers, D::Error> {
-        Entries(self.0).deserialize(d).map(|entries| entries.into_iter().collect())
+        Entries::<Short>(self.0, PhantomData).deserialize(d).map(|entries| entries.into_iter().collect())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Entries<'_> {
-    type Value = Vec<(String, Value)>;
+impl<'de, N: for<'s> From<&'s str>> DeserializeSeed<'de> for Entries<'_, N> {
+    type Value = Vec<(N, Value)>;
     fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_seq(self)
     }
 }
 
-impl<'de> Visitor<'de> for Entries<'_> {
-    type Value = Vec<(String, Value)>;
+impl<'de, N: for<'s> From<&'s str>> Visitor<'de> for Entries<'_, N> {
+    type Value = Vec<(N, Value)>;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of [name, value] pairs")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
-        while let Some(pair) = seq.next_element_seed(Pair(self.0))? {
+        while let Some(pair) = seq.next_element_seed(Pair(self.0, PhantomData))? {
             entries.push(pair);
         }
         Ok(entries)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Pair<'_> {
-    type Value = (String, Value);
+impl<'de, N: for<'s> From<&'s str>> DeserializeSeed<'de> for Pair<'_, N> {
+    type Value = (N, Value);
     fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_seq(self)
     }
 }
 
-impl<'de> Visitor<'de> for Pair<'_> {
-    type Value = (String, Value);
+impl<'de, N: for<'s> From<&'s str>> Visitor<'de> for Pair<'_, N> {
+    type Value = (N, Value);
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[name, value]")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let name = seq.next_element::<String>()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+        let name = seq.next_element_seed(Name(PhantomData))?;
+        let name = name.ok_or_else(|| de::Error::invalid_length(0, &self))?;
         let value =
             seq.next_element_seed(One(self.0))?.ok_or_else(|| de::Error::custom("a pair lacks its value"))?;
         if seq.next_element::<de::IgnoredAny>()?.is_some() {
             return Err(de::Error::custom("a pair has more than a name and a value"));
         }
         Ok((name, value))
+    }
+}
+
+impl<'de, N: for<'s> From<&'s str>> DeserializeSeed<'de> for Name<N> {
+    type Value = N;
+    fn deserialize<D: de::Deserializer<'de>>(self, d: D) -> Result<N, D::Error> {
+        d.deserialize_str(self)
+    }
+}
+
+impl<N: for<'s> From<&'s str>> Visitor<'_> for Name<N> {
+    type Value = N;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+    fn visit_str<E>(self, text: &str) -> Result<N, E> {
+        Ok(text.into())
     }
 }
 
@@ -348,9 +369,9 @@ impl<'de> Visitor<'de> for One<'_> {
                 Value::Decimal { scale, value }
             }
             "list" => Value::List(map.next_value_seed(Items(self.0))?),
-            "table" => Value::Table(map.next_value_seed(Entries(self.0))?),
+            "table" => Value::Table(map.next_value_seed(Entries(self.0, PhantomData))?),
             "labelled" => {
-                let (label, value) = map.next_value_seed(Pair(self.0))?;
+                let (label, value) = map.next_value_seed(Pair(self.0, PhantomData))?;
                 Value::Labelled { label, value: Box::new(value) }
             }
             _ => return Err(de::Error::custom("an object of no known type")),

@@ -60,7 +60,8 @@ impl Place {
             return Ok(None);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = self.connect(flags)?;
+        // A look goes through once: more would only be filled, page by page, and never asked again.
+        let db = self.connect(flags, 1_000)?;
         match schema::inspect(&db, &self.shown)? {
             Found::Empty => Ok(None),
             Found::Current => Ok(Some(db)),
@@ -82,7 +83,8 @@ impl Place {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut db = self.connect(flags)?;
+        // Enough for the upper levels of the trees and a batch.
+        let mut db = self.connect(flags, 8_000)?;
         let found = schema::inspect(&db, &self.shown)?;
         if found == Found::Empty {
             self.log_ahead(&db)?;
@@ -106,13 +108,13 @@ impl Place {
             .hint(format!("redrive apply --broker {}", self.broker))
     }
 
-    fn connect(&self, flags: OpenFlags) -> Result<Connection> {
+    /// Opens with so many KiB of cache.
+    fn connect(&self, flags: OpenFlags, cache: i64) -> Result<Connection> {
         let action = || format!("open {}", self.shown);
         let mut db = Connection::open_with_flags(&self.path, flags).doing(action)?;
         db.busy_handler(Some(wait)).doing(action)?;
         db.set_prepared_statement_cache_capacity(64);
-        // 8 MiB: enough for the upper levels of the trees and a batch.
-        db.pragma_update(None, "cache_size", -8_000).doing(action)?;
+        db.pragma_update(None, "cache_size", -cache).doing(action)?;
         Ok(db)
     }
 

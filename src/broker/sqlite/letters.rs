@@ -91,12 +91,12 @@ pub fn move_row(
 /// Reads a list out of a column. What is not readable stays visible as it is, under one pseudo header.
 pub fn list(row: &Row<'_>, column: usize) -> rusqlite::Result<Headers> {
     let json = row.get_ref(column)?.as_bytes()?;
-    if json == b"[]" {
-        return Ok(Headers::new());
-    }
-    let json = Bytes::copy_from_slice(json);
-    Ok(encoding::read(&json)
-        .unwrap_or_else(|_| Headers::from_iter([(UNREADABLE.to_owned(), Value::Text(json.clone()))])))
+    Ok(if json == b"[]" { Headers::new() } else { read_list(&Bytes::copy_from_slice(json)) })
+}
+
+/// The same out of what a column held.
+pub fn read_list(json: &Bytes) -> Headers {
+    encoding::read(json).unwrap_or_else(|_| Headers::from_iter([(UNREADABLE, Value::Text(json.clone()))]))
 }
 
 /// Can the lists of this message be trusted to be what its producer wrote?

@@ -210,6 +210,11 @@ fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     if whole.contains("$$") || whole.contains("$Proxy") || whole.contains("GeneratedMethodAccessor") {
         return None;
     }
+    if !name.bytes().any(|b| b == b'$') {
+        // Most frames: nothing to take out, and the label is the name's end.
+        let label = last_two(name, '.').trim_start_matches('.').to_owned();
+        return Some(Frame { label, name: name.to_owned() });
+    }
     let name = without_numbers(name, b'$');
     let label = {
         let mut parts = name.rsplitn(3, '.');

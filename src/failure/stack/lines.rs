@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 
 pub(super) const CAUSED: &str = "Caused by: ";
 /// Logback's root-cause-first layout.
@@ -42,4 +42,10 @@ pub(super) fn causes(text: &str) -> impl Iterator<Item = Cause> + '_ {
 /// Where the line ends that `from` is in: at its newline, or at the end of the text.
 pub(super) fn end(text: &str, from: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[from..]).map_or(text.len(), |at| from + at)
+}
+
+/// Where the first colon stands that a blank follows.
+pub(super) fn colon(line: &str) -> Option<usize> {
+    let bytes = line.as_bytes();
+    memchr_iter(b':', bytes).find(|at| bytes.get(at + 1) == Some(&b' '))
 }

@@ -30,13 +30,14 @@ pub(super) fn each_channel_has_one(topology: &Topology, found: &mut Vec<Diagnost
                 let names: Vec<&str> =
                     topology.brokers.iter().map(|broker| broker.name.value.as_str()).collect();
                 found.push(
-                    Diagnostic::error(
+                    // No error: `--broker` may choose one, and a verb that is not told which ends with 2.
+                    Diagnostic::warning(
                         codes::WHICH_BROKER,
                         format!("channel `{}` does not say its broker", channel.name.value),
                     )
                     .at(channel.name.span.clone(), "which one?")
                     .help(format!(
-                        "write broker: in the channel, or default_broker: above; brokers: {}",
+                        "write broker: in the channel, or default_broker: above, or name one with --broker; brokers: {}",
                         names.join(", ")
                     )),
                 );

@@ -141,6 +141,31 @@ impl TestEnv {
         }
     }
 
+    /// As [`TestEnv::answer`], but what is typed comes after the question, and `meanwhile` before it.
+    pub fn answer_after(&self, arguments: &[&str], meanwhile: impl FnOnce(), input: &str) -> Run {
+        use std::io::Read;
+        let (mut ours, theirs) = terminal();
+        let mut command = self.command(arguments);
+        let mut child = command.stdin(theirs).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut err = child.stderr.take().unwrap();
+        let mut said = Vec::new();
+        let mut byte = [0];
+        while !said.ends_with(b"[y/N]") {
+            assert_eq!(err.read(&mut byte).unwrap(), 1, "no question: {}", String::from_utf8_lossy(&said));
+            said.push(byte[0]);
+        }
+        meanwhile();
+        ours.write_all(input.as_bytes()).unwrap();
+        err.read_to_end(&mut said).unwrap();
+        let output = child.wait_with_output().unwrap();
+        Run {
+            out: self.shown(&output.stdout),
+            err: self.shown(&said),
+            code: output.status.code(),
+            bytes: output.stdout,
+        }
+    }
+
     /// Runs the program wholly on a terminal: what arrives there, both outputs together.
     pub fn on_terminal(&self, arguments: &[&str]) -> String {
         let (mut ours, theirs) = terminal();

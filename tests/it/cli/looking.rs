@@ -420,11 +420,20 @@ fn show_refuses_what_is_no_letter_or_several() {
     next  redrive inspect orders --letters
     [2]
     ");
-    insta::assert_snapshot!(env.line("show orders m1 --raw -o json"), @r"
+    insta::assert_snapshot!(env.line("show orders m1 --raw -o json"), @r#"
     --- stderr
-    error: --raw is the bytes alone; -o json has them with their encoding
+    {"schema":"redrive.error.v1","code":"usage","exit":2,"message":"--raw is the bytes alone; -o json has them with their encoding","hints":[],"next":[]}
     [2]
-    ");
+    "#);
+    // What was an id once names no other letter that begins with it: m1 is gone, m10 and m11 are there.
+    let db = rusqlite::Connection::open(env.path("redrive.db")).unwrap();
+    db.execute_batch("DELETE FROM letter WHERE id = 1").unwrap();
+    for n in 0..12 {
+        let _ = env.run(&["dev", "send", "orders.dlq", "--body", &format!("more {n}")]).ok();
+    }
+    let gone = env.line("show orders m1").exits(1);
+    assert!(gone.says("error: no letter m1 in the dead-letter queue of orders"), "{gone}");
+    let _ = env.line("show orders m11").ok();
 }
 
 /// What `--raw` writes.

@@ -227,17 +227,13 @@ fn the_broker_is_named_when_nothing_chooses_one() {
     env.topology(&two);
     insta::assert_snapshot!(env.line("plan"), @r"
     --- stderr
-    error[RD0131]: channel `orders` does not say its broker
-     --> redrive.yaml:6:3
-      |
-    6 |   orders:
-      |   ^^^^^^ which one?
-      = help: write broker: in the channel, or default_broker: above; brokers: local, other
-
-    redrive.yaml: 1 error; no broker was contacted
-    next  redrive explain RD0131
-    [3]
+    error: no broker chosen for orders
+      Name one with --broker, or as default_broker in redrive.yaml: local, other
+    [2]
     ");
+    let checked = env.line("check").ok();
+    assert!(checked.says("warning[RD0131]: channel `orders` does not say its broker"), "{checked}");
+    assert!(env.line("plan --broker other").ok().out.starts_with("other · other.db"));
     env.topology(&two.replace("version: 1", "version: 1\ndefault_broker: local"));
     insta::assert_snapshot!(env.line("plan --broker othr"), @r"
     --- stderr
@@ -277,3 +273,101 @@ fn applied_by_half_and_killed_apply_completes() {
 }
 
 const SHOP_CHANNEL: &str = "  NAME: {source: NAME, dead_letter: {name: NAME.dlq}}\n";
+
+#[test]
+fn what_changed_between_plan_and_consent_is_refused() {
+    let env = shop();
+    let other = || drop(env.line("apply --yes").ok());
+    let run = env.answer_after(&["apply"], other, "y\n").exits(4);
+    insta::assert_snapshot!(run.err, @r"
+    Apply 4 changes to local? [y/N] refused: local changed since this plan was made; nothing was applied
+    next  redrive plan
+    ");
+    let _ = env.line("plan --check").ok();
+}
+
+#[test]
+fn applied_by_half_says_how_far_and_the_next_apply_completes() {
+    let mut env = TestEnv::new();
+    let ledger = env.path("ledger.db").display().to_string();
+    env.set("REDRIVE_LEDGER", &ledger);
+    env.topology(&format!(
+        "{}{}",
+        &SHOP[..SHOP.find("  orders:").unwrap()],
+        SHOP_CHANNEL.replace("NAME", "c0")
+    ));
+    let _ = env.run(&["apply", "--yes", "--reason", "first"]).ok();
+    // From now on the broker makes one more queue and then fails.
+    let db = rusqlite::Connection::open(env.path("redrive.db")).unwrap();
+    db.execute_batch(
+        "CREATE TRIGGER full BEFORE INSERT ON queue WHEN NEW.name = 'orders.retry-5s'
+         BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
+    )
+    .unwrap();
+    env.topology(SHOP);
+    let run = env.line("apply --yes").exits(1);
+    insta::assert_snapshot!(run.err, @r"
+    Applied 1 of 4: created orders. Then:
+    error: local could not make orders.retry-5s: the disk is full (SQLITE 1811)
+    next  redrive apply
+    ");
+    let json: serde_json::Value =
+        serde_json::from_str(&env.line("apply --yes -o json").exits(1).err).unwrap();
+    assert_eq!(
+        (&json["schema"], &json["exit"], &json["next"]),
+        (&"redrive.error.v1".into(), &1.into(), &serde_json::json!(["redrive", "apply"]))
+    );
+    db.execute_batch("DROP TRIGGER full").unwrap();
+    let json = env.line("apply --yes -o json").ok().json();
+    assert_eq!(
+        (&json["applied"][0]["made"][0]["name"], &json["applied"][0]["recorded"]),
+        (&"orders.retry-5s".into(), &true.into())
+    );
+    let _ = env.line("plan --check").ok();
+    // All of it is on record, the latest first.
+    let rows = env.line("plan --applied").ok();
+    assert_eq!(rows.out.lines().count(), 5, "{rows}");
+    assert!(rows.out.starts_with("APPLIED            BY          BROKER  STATE"), "{rows}");
+    assert!(rows.says("1 of 4: created orders") && rows.says("created c0, created c0.dlq"), "{rows}");
+    let json = env.line("plan --applied -o json").ok().json();
+    assert_eq!(json["schema"], "redrive.applied.v1");
+    assert_eq!(
+        (&json["applied"][2]["error"], &json["applied"][3]["reason"]),
+        (&"local could not make orders.retry-5s: the disk is full (SQLITE 1811)".into(), &"first".into())
+    );
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_holds_an_apply_back() {
+    let env = shop();
+    let _ = env.write("ledger/x", "");
+    let run = env.run(&["apply", "--yes", "--ledger", "ledger"]).exits(1);
+    assert!(run.says("Nothing was applied."), "{run}");
+    assert!(
+        !env.path("redrive.db").exists()
+            || env.line("plan -o json").ok().json()["plans"][0]["counts"]["create"] == 4
+    );
+}
+
+#[test]
+fn errors_are_data_where_data_is_asked_for() {
+    let env = shop();
+    let error = |line: &str, code: i32| -> serde_json::Value {
+        let run = env.line(line).exits(code);
+        assert_eq!(run.out, "", "{line}");
+        assert_eq!(run.err.lines().count(), 1, "{run}");
+        let json: serde_json::Value = serde_json::from_str(&run.err).unwrap();
+        assert_eq!((&json["schema"], &json["exit"]), (&"redrive.error.v1".into(), &code.into()));
+        json
+    };
+    assert_eq!(error("apply -o json", 4)["next"], serde_json::json!(["redrive", "apply", "--yes=4"]));
+    assert_eq!(error("inspect nothing -o jsonl", 2)["code"], "usage");
+    assert_eq!(error("inspect -o json", 2)["code"], "usage");
+    assert_eq!(
+        error("inspect orders -o json", 1)["next"],
+        serde_json::json!(["redrive", "apply", "--broker", "local"])
+    );
+    env.topology(&SHOP.replace("14d", "14"));
+    let json = error("plan --output=json", 3);
+    assert_eq!((&json["code"], &json["problems"][0]["line"]), (&"topology".into(), &9.into()));
+}

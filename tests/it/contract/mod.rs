@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive::broker::{Broker, Kind};
 use redrive::clock::Time;
-use redrive::letter::{Headers, Message, Value};
+use redrive::letter::{Headers, Message, Short, Value};
 use redrive::topology::Channel;
 
 /// A broker under test. Each test makes one of its own; names carry a random suffix, so tests share a server
@@ -97,7 +97,7 @@ pub fn bodies(messages: &[Message]) -> Vec<String> {
 pub fn assert_same(bench: &dyn Bench, sent: &Message, got: &Message, also_there: &[&str]) {
     assert_eq!(sent.key, got.key, "key");
     assert_eq!(sent.body, got.body, "body");
-    let written = |headers: &Headers| -> Vec<(String, Value)> {
+    let written = |headers: &Headers| -> Vec<(Short, Value)> {
         headers
             .iter()
             .filter(|header| !bench.own(&header.name) && !also_there.contains(&header.name.as_str()))

@@ -205,7 +205,7 @@ impl Bench for Sqs {
             let attributes: HashMap<_, _> = message
                 .headers
                 .iter()
-                .map(|header| (header.name.clone(), attribute(&header.value)))
+                .map(|header| (header.name.to_string(), attribute(&header.value)))
                 .collect();
             let body = String::from_utf8(message.body.clone().unwrap().to_vec()).unwrap();
             let mut call = client.send_message().queue_url(&url).message_body(body);

@@ -372,7 +372,7 @@ fn o01_control_characters_stay_data() {
     assert_eq!(context.origin.as_ref().unwrap().topic.as_deref(), Some(hostile));
     let cause = fingerprint(&context, &[]);
     assert!(cause.id.as_str().bytes().all(|b| b.is_ascii_hexdigit()));
-    let text = cause.text.unwrap_or_default();
+    let text = cause.text.clone().unwrap_or_default();
     assert!(!text.chars().any(char::is_control), "{text:?}");
 }
 

@@ -167,6 +167,15 @@ pub trait Relocate: Send + Sync {
     /// # Errors
     /// `Locked` names the holder.
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>>;
+
+    /// Where copies go and who gets them, if that is more than the one queue that they return to; shown before
+    /// anything is sent (design, rule 9).
+    ///
+    /// # Errors
+    /// The broker does not tell.
+    async fn reach(&self, _channel: &Channel) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// The session of one run on one dead-letter queue.

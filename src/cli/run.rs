@@ -166,6 +166,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     if let Some(frozen) = &frozen {
         frozen.stale(&prepared, args.allow_stale, &typed)?;
     }
+    let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
     let source = match &frozen {
         Some(frozen) => frozen.shown.clone(),
         None => channel.name.value.clone(),
@@ -178,6 +179,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         queue: &names.dead_letter,
         target: &names.return_to,
         readers: channel.consumer.as_ref().map(|consumer| consumer.value.as_str()),
+        reach: reach.as_deref(),
         shared: channel.shared,
         tries: 1 + channel.tiers.len(),
         reason: reason.as_deref(),

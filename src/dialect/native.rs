@@ -92,6 +92,13 @@ impl Dialect for Native {
     }
 }
 
+/// Does the letter tell every death by itself, as the consumer contract has it? Then a broker's note that it
+/// waited in a tier is no death of its own.
+pub(super) fn tells_its_deaths(letter: &Look<'_>) -> bool {
+    let entries = letter.headers().last_text(stamp::DEATHS).and_then(|text| serde_json::from_str(text).ok());
+    entries.is_some_and(|entries: Vec<Entry>| !entries.is_empty())
+}
+
 /// The entries, oldest first: they were written at each death.
 fn take(entries: Vec<Entry>, says: &mut Testimony) {
     for entry in entries {

@@ -5,7 +5,7 @@
 //! bookkeeping must stay behind even when a framework published the letter.
 
 use super::x_death::{self, Deaths, Record};
-use super::{Dialect, Layer, Look, Mark, Testimony};
+use super::{Dialect, Layer, Look, Mark, Testimony, native};
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::Header;
 
@@ -56,7 +56,10 @@ impl Dialect for RabbitMq {
         match Deaths::of(headers) {
             Some(deaths) => {
                 refuse_forgeries(&deaths, says);
-                if deaths.records.is_empty() {
+                if deaths.only_waits() && native::tells_its_deaths(letter) {
+                    // The consumer published it to its tiers and to the dead-letter queue: it was never
+                    // rejected, and what the broker noted are the waits between its tries.
+                } else if deaths.records.is_empty() {
                     first_death_only(letter, says);
                 } else {
                     read(letter, &deaths, says);

@@ -191,4 +191,20 @@ pub(super) static PAGES: &[Page] = &[
         right: "group: {header: customer}",
         within: Within::Channel(RABBIT),
     },
+    Page {
+        code: "RD0224",
+        title: "what is rejected needs one tier",
+        why: "A queue has one dead-letter target. With rejected_to: tier it is the tier, so there must be exactly one, and the broker must carry messages back from it. A consumer that wants several waits publishes to them (docs/consumer-contract.md).",
+        wrong: "retry: {tiers: [{delay: 5s}, {delay: 1m}]}\nrabbitmq: {rejected_to: tier}",
+        right: "retry: {tiers: [{delay: 5s}]}\nrabbitmq: {rejected_to: tier}",
+        within: Within::Channel(RABBIT),
+    },
+    Page {
+        code: "RD0225",
+        title: "letters in a stream cannot be redriven",
+        why: "A stream is read by offset and nothing can be taken out of it: looking costs nothing there, and a run is refused. To send letters back, give the channel a quorum or classic dead-letter queue, or move them into one first (docs/rabbitmq.md).",
+        wrong: "rabbitmq: {queue_type: stream}",
+        right: "rabbitmq: {queue_type: quorum}",
+        within: Within::Channel(RABBIT),
+    },
 ];

@@ -137,4 +137,8 @@ codes! {
     ACCOUNT = "RD0222";
     /// `group: key` where messages have no key.
     NO_KEY = "RD0223";
+    /// What is rejected would have no tier, or several.
+    REJECTED_TO = "RD0224";
+    /// A dead-letter queue that nothing can be taken out of.
+    STREAM = "RD0225";
 }

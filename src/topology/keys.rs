@@ -329,12 +329,26 @@ static KAFKA: &[Key] = &[
 ];
 
 /// Keys of `rabbitmq` in a channel.
-pub static RABBITMQ: &[Key] = &[key(
-    "queue_type",
-    Kind::Word(&["quorum", "classic", "stream"]),
-    "quorum",
-    "type of queues that redrive makes; `stream` is for the dead-letter queue only",
-)];
+pub static RABBITMQ: &[Key] = &[
+    key(
+        "queue_type",
+        Kind::Word(&["quorum", "classic", "stream"]),
+        "quorum",
+        "type of queues that redrive makes; `stream` is for the dead-letter queue only",
+    ),
+    key(
+        "rejected_to",
+        Kind::Word(&["dead_letter", "tier"]),
+        "dead_letter",
+        "where a message goes that the consumer rejects; `tier` wants exactly one tier, served by the broker",
+    ),
+    key(
+        "exchange",
+        Kind::Text,
+        "none",
+        "exchange that runs send to, with each letter's first key, instead of the queue; whatever is bound there gets it",
+    ),
+];
 
 static SQS: &[Key] = &[
     key("fifo", Kind::Bool, "true if `source` ends in .fifo", "FIFO queues"),

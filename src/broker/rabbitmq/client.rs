@@ -12,6 +12,7 @@ use super::letters::Letters;
 use super::look::Look;
 use super::management::Management;
 use super::relocate::{Run, Start};
+use super::routes;
 use super::settings::Settings;
 use super::state::{QueueState, QueueType};
 use super::stream;
@@ -70,6 +71,22 @@ impl Client {
             }
         };
         Ok((kind, limit.filter(|_| !self.version.nack_is_free()), state))
+    }
+
+    /// The delivery limit of a dead-letter queue whose letters can be taken out.
+    async fn limit_of_what_can_be_settled(&self, channel: &Channel, queue: &str) -> Result<Option<u32>> {
+        match self.nature(channel, queue).await? {
+            (QueueType::Stream, ..) => Err(BrokerError::new(
+                ErrorKind::Unsupported,
+                format!("run on {queue}"),
+                "it is a stream, and nothing can be taken out of a stream",
+            )
+            .hint(
+                "look at it with `redrive inspect`; for runs give the channel a quorum or classic dead-letter queue, \
+                 docs/rabbitmq.md has how to move letters into one",
+            )),
+            (_, limit, _) => Ok(limit),
+        }
     }
 
     /// One queue as counted. A channel of its own: a queue that is not there closes it.
@@ -195,25 +212,34 @@ impl Browse for Client {
 impl Relocate for Client {
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
         let queue = kind::RabbitKind.names(channel).dead_letter;
-        let (kind, limit, _) = self.nature(channel, &queue).await?;
-        if kind == QueueType::Stream {
-            return Err(BrokerError::new(
-                ErrorKind::Unsupported,
-                format!("run on {queue}"),
-                "it is a stream, and nothing can be taken out of a stream",
-            )
-            .hint("look at it with `redrive inspect`; for runs give the channel a quorum or classic dead-letter queue"));
-        }
+        let limit = self.limit_of_what_can_be_settled(channel, &queue).await?;
         let run = Run::begin(Start {
             settings: &self.settings,
             version: self.version,
             management: self.management.as_ref(),
             task,
             queue: &queue,
+            exchange: kind::exchange(channel),
             limit,
         })
         .await?;
         Ok(Box::new(run))
+    }
+
+    async fn reach(&self, channel: &Channel) -> Result<Option<String>> {
+        let names = kind::RabbitKind.names(channel);
+        self.limit_of_what_can_be_settled(channel, &names.dead_letter).await?;
+        let Some(exchange) = kind::exchange(channel) else { return Ok(None) };
+        let who = match &self.management {
+            None => "which queues get a copy is not seen without `management`".to_owned(),
+            Some(management) => {
+                if management.exchange(exchange).await?.is_none() {
+                    return Err(routes::no_exchange(exchange));
+                }
+                routes::listeners(&management.bindings_from(exchange).await?)
+            }
+        };
+        Ok(Some(format!("exchange {exchange}, with the key that each letter first came with; {who}")))
     }
 }
 

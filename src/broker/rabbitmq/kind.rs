@@ -60,7 +60,7 @@ impl Kind for RabbitKind {
             order: Order::PerQueue,
             dedup: Dedup::None,
             limits: Limits { message: None, headers: Some(131_072), header_count: None },
-            deletes: !stream,
+            deletes: true,
             fan_out: false,
             enforces_retention: false,
             served_by: &[ServedBy::Broker, ServedBy::Consumer],
@@ -85,6 +85,8 @@ impl Kind for RabbitKind {
                         .help("name a header or a place in the body: group: {header: NAME}"),
                 );
             }
+            found.extend(rejected_to(channel));
+            found.extend(stream(channel));
             if let EventIdRule::Property(property) = &channel.event_id.value
                 && !PROPERTIES.contains(&property.as_str())
             {
@@ -121,6 +123,56 @@ impl Kind for RabbitKind {
 /// A virtual host for people: the empty one has to be seen (X04).
 fn shown_vhost(vhost: &str) -> &str {
     if vhost.is_empty() { "\"\"" } else { vhost }
+}
+
+/// Does what a consumer rejects go to the one tier, and not to the dead-letter queue?
+pub(super) fn rejected_to_tier(channel: &Channel) -> bool {
+    matches!(
+        channel.setting("rabbitmq", "rejected_to"),
+        Some(At { value: Setting::Text(text), .. }) if text == "tier"
+    )
+}
+
+/// The exchange that runs send to instead of the queue, if one is written.
+#[cfg(feature = "rabbitmq")]
+pub(super) fn exchange(channel: &Channel) -> Option<&str> {
+    match channel.setting("rabbitmq", "exchange") {
+        Some(At { value: Setting::Text(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+fn rejected_to(channel: &Channel) -> Option<Diagnostic> {
+    let written = channel.setting("rabbitmq", "rejected_to").filter(|_| rejected_to_tier(channel))?;
+    let by_broker = channel.served_by.as_ref().is_none_or(|by| by.value == ServedBy::Broker);
+    let tiers = channel.tiers.len();
+    let why = match (tiers, by_broker) {
+        (1, true) => return None,
+        (1, false) => "the broker does not serve the tier".to_owned(),
+        (0, _) => "there is no tier".to_owned(),
+        (several, _) => format!("there are {several} tiers"),
+    };
+    Some(
+        Diagnostic::error(
+            codes::REJECTED_TO,
+            format!("what the consumer of `{}` rejects cannot go to its tier: {why}", channel.name.value),
+        )
+        .at(written.span.clone(), "a queue has one dead-letter target")
+        .help("keep one tier with served_by: broker, or let the consumer publish to its tiers"),
+    )
+}
+
+fn stream(channel: &Channel) -> Option<Diagnostic> {
+    let written =
+        channel.setting("rabbitmq", "queue_type").filter(|_| queue_type(channel) == Some("stream"))?;
+    Some(
+        Diagnostic::warning(
+            codes::STREAM,
+            format!("letters of `{}` can be looked at and not redriven", channel.name.value),
+        )
+        .at(written.span.clone(), "nothing can be taken out of a stream")
+        .help("for runs: queue_type quorum or classic; docs/rabbitmq.md has the way round"),
+    )
 }
 
 /// The written queue type.

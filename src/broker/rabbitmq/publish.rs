@@ -4,36 +4,57 @@
 //! So nothing of a window is answered before all of it is, and every return is matched by the run and number
 //! in its own header; one that cannot be matched puts the whole window in doubt.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::types::AMQPValue;
+use lapin::types::{AMQPValue, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 
 use super::connect::{Link, close_channel};
 use super::refused::{code, failed, reply_code, reply_text};
+use super::routes;
 use super::version::Version;
 use super::wire;
 use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Result};
+use crate::letter::RawLetter;
 use crate::stamp;
 
-/// Sends to one queue through the default exchange: nobody else gets the copy (R13).
+/// Sends to one queue through the default exchange, so that nobody else gets the copy (R13); or, if that was
+/// asked for, to an exchange.
 pub(super) struct Publisher {
     channel: Channel,
     target: String,
+    exchange: Option<Exchange>,
     version: Version,
     frame_max: usize,
     wait: Duration,
+}
+
+const BLOCKED: &str = "the server takes no messages (connection.blocked): an alarm for memory or disk is on";
+
+/// An exchange as the target.
+struct Exchange {
+    name: String,
+    /// The key of each letter in hand, by its number; `None` where none is known.
+    keys: HashMap<u64, Option<String>>,
 }
 
 /// What became of one publish: refused before it was sent, or its place among those sent.
 enum Tried {
     Refused(BrokerError),
     Sent(usize),
+}
+
+/// A letter as it is handed to the client library.
+struct Ready<'a> {
+    exchange: ShortString,
+    key: ShortString,
+    properties: BasicProperties,
+    body: &'a [u8],
 }
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
@@ -45,19 +66,46 @@ enum State<'a> {
 
 impl Publisher {
     /// A channel in confirm mode.
-    pub async fn open(link: &Link, target: &str, version: Version, wait: Duration) -> Result<Self> {
-        let channel = confirming(link, target).await?;
-        Ok(Self { channel, target: target.to_owned(), version, frame_max: link.frame_max(), wait })
+    pub async fn open(
+        link: &Link,
+        target: &str,
+        exchange: Option<&str>,
+        version: Version,
+        wait: Duration,
+    ) -> Result<Self> {
+        let exchange = exchange.map(|name| Exchange { name: name.to_owned(), keys: HashMap::new() });
+        let target = exchange.as_ref().map_or(target, |exchange| &exchange.name).to_owned();
+        let channel = confirming(link, &target).await?;
+        Ok(Self { channel, target, exchange, version, frame_max: link.frame_max(), wait })
+    }
+
+    /// Notes with which key a letter is sent, where that is not the queue's name.
+    pub fn learn(&mut self, seq: u64, letter: &RawLetter) {
+        if let Some(Exchange { name, keys }) = &mut self.exchange {
+            keys.insert(seq, routes::first_key(&letter.message.headers, name));
+        }
+    }
+
+    /// Forgets a letter that is settled.
+    pub fn forget(&mut self, seq: u64) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.keys.remove(&seq);
+        }
+    }
+
+    /// Exchange and routing key of a letter.
+    fn way(&self, seq: u64) -> std::result::Result<(&str, &str), String> {
+        let Some(Exchange { name, keys }) = &self.exchange else { return Ok(("", &self.target)) };
+        match keys.get(&seq) {
+            Some(Some(key)) => Ok((name, key)),
+            _ => Err(format!("its x-death does not say with which key it came through exchange {name}")),
+        }
     }
 
     /// Sends a batch and answers for each letter, in the batch's order.
     pub async fn send(&mut self, link: &Link, batch: &[Outgoing]) -> Vec<Result<Published>> {
         if link.blocked() {
-            let blocked = BrokerError::new(
-                ErrorKind::Throttled,
-                self.action(),
-                "the server takes no messages (connection.blocked): an alarm for memory or disk is on",
-            );
+            let blocked = BrokerError::new(ErrorKind::Throttled, self.action(), BLOCKED);
             return batch.iter().map(|_| Err(blocked.clone())).collect();
         }
         if !self.channel.status().connected() {
@@ -70,23 +118,23 @@ impl Publisher {
             // Without an own id only a window of one tells whose a return is.
             let mut answers = Vec::with_capacity(batch.len());
             for one in batch.chunks(1) {
-                answers.extend(self.window(one).await);
+                answers.extend(self.window(link, one).await);
             }
             return answers;
         }
-        self.window(batch).await
+        self.window(link, batch).await
     }
 
-    async fn window(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+    async fn window(&mut self, link: &Link, batch: &[Outgoing]) -> Vec<Result<Published>> {
         let mut tried = Vec::with_capacity(batch.len());
         let mut sent = Vec::with_capacity(batch.len());
         for one in batch {
             match self.prepare(one) {
                 Err(error) => tried.push(Tried::Refused(error)),
-                Ok((properties, body)) => {
+                Ok(Ready { exchange, key, properties, body }) => {
                     let publish = self.channel.basic_publish(
-                        "".into(),
-                        self.target.as_str().into(),
+                        exchange,
+                        key,
                         BasicPublishOptions { mandatory: true, immediate: false },
                         body,
                         properties,
@@ -111,7 +159,10 @@ impl Publisher {
                 let late = BrokerError::new(
                     ErrorKind::Unknown,
                     self.action(),
-                    format!("no confirm within {}", crate::clock::exact(self.wait)),
+                    match link.blocked() {
+                        true => format!("no confirm within {}: {BLOCKED}", crate::clock::exact(self.wait)),
+                        false => format!("no confirm within {}", crate::clock::exact(self.wait)),
+                    },
                 );
                 let _ = close_channel(&self.channel).await;
                 return tried
@@ -135,8 +186,10 @@ impl Publisher {
     }
 
     /// Everything that would close the channel, and so put a whole window in doubt, is refused here.
-    fn prepare<'a>(&self, one: &'a Outgoing) -> Result<(BasicProperties, &'a [u8])> {
+    fn prepare<'a>(&self, one: &'a Outgoing) -> Result<Ready<'a>> {
         let reject = |why: String| BrokerError::new(ErrorKind::Rejected, self.action(), why);
+        let (exchange, key) = self.way(one.seq).map_err(reject)?;
+        let (exchange, key) = (wire::short(exchange).map_err(reject)?, wire::short(key).map_err(reject)?);
         let body = one.message.body.as_deref().unwrap_or_default();
         if body.len() as u64 > self.version.body_max() {
             return Err(reject(format!(
@@ -154,7 +207,7 @@ impl Publisher {
                 self.frame_max
             )));
         }
-        Ok((properties, body))
+        Ok(Ready { exchange, key, properties, body })
     }
 
     fn judge(
@@ -205,7 +258,10 @@ impl Publisher {
     }
 
     fn action(&self) -> String {
-        format!("publish to {}", self.target)
+        match &self.exchange {
+            None => format!("publish to {}", self.target),
+            Some(exchange) => format!("publish to exchange {}", exchange.name),
+        }
     }
 
     fn unknown(&self, why: &str) -> BrokerError {
@@ -214,13 +270,25 @@ impl Publisher {
 
     /// `basic.return`: the server acknowledged it and put it nowhere (R15).
     fn unroutable(&self) -> BrokerError {
+        if self.exchange.is_some() {
+            // About this letter's key, not about all: the run goes on.
+            return BrokerError::new(
+                ErrorKind::Rejected,
+                self.action(),
+                "no queue is bound for its key: the message was returned",
+            )
+            .code("312");
+        }
         BrokerError::new(ErrorKind::NotFound, self.action(), "no such queue: the message was returned")
             .code("312")
             .hint(format!("`{}` is not there; `redrive plan` shows what is missing", self.target))
     }
 
-    /// A negative confirm of one queue: it did not take it.
+    /// A negative confirm of one queue: it did not take it. Of an exchange: another queue may have.
     fn full(&self) -> BrokerError {
+        if self.exchange.is_some() {
+            return self.unknown("one of the queues did not take it; others may have").code("nack");
+        }
         BrokerError::new(
             ErrorKind::Throttled,
             self.action(),
@@ -231,10 +299,15 @@ impl Publisher {
 
     fn lost(&self, error: &lapin::Error) -> BrokerError {
         match reply_code(error) {
-            Some(code::ACCESS_REFUSED) => failed(self.action(), &self.target, error).hint(format!(
-                "the user needs write on the default exchange (named amq.default) to reach `{}`",
-                self.target
-            )),
+            Some(code::ACCESS_REFUSED) => {
+                failed(self.action(), &self.target, error).hint(match &self.exchange {
+                    None => format!(
+                        "the user needs write on the default exchange (named amq.default) to reach `{}`",
+                        self.target
+                    ),
+                    Some(exchange) => format!("the user needs write on the exchange `{}`", exchange.name),
+                })
+            }
             _ => BrokerError::new(ErrorKind::Unknown, self.action(), reply_text(error)),
         }
     }

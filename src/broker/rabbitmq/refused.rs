@@ -81,6 +81,9 @@ pub(super) async fn answer<T>(
     match tokio::time::timeout(ANSWER, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(failed(action, queue, &error)),
-        Err(_) => Err(timed_out(action, ANSWER)),
+        Err(_) => Err(timed_out(action, ANSWER).hint(
+            "the server is reached and silent: a quorum queue without enough of its nodes is, and one whose server \
+             was killed may be for some minutes; then try again",
+        )),
     }
 }

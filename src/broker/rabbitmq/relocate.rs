@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use async_trait::async_trait;
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, ExchangeKind};
 
 use super::connect::{Link, close_channel};
 use super::feed::{self, Feed};
@@ -13,8 +14,9 @@ use super::letters::{Held, Letters};
 use super::look::Look;
 use super::management::Management;
 use super::publish::Publisher;
-use super::refused::{code, failed, reply_code};
+use super::refused::{answer, code, failed, reply_code};
 use super::rescue;
+use super::routes;
 use super::settings::Settings;
 use super::version::Version;
 use super::wire;
@@ -85,6 +87,8 @@ pub(super) struct Start<'a> {
     pub management: Option<&'a Management>,
     pub task: &'a Task,
     pub queue: &'a str,
+    /// An exchange that copies go to, if that was asked for.
+    pub exchange: Option<&'a str>,
     /// Delivery limit that counts, if any.
     pub limit: Option<u32>,
 }
@@ -95,7 +99,7 @@ impl Run {
     /// # Errors
     /// `Locked` with the holder, `NotFound`, `Denied`.
     pub async fn begin(start: Start<'_>) -> Result<Self> {
-        let Start { settings, version, management, task, queue, limit } = start;
+        let Start { settings, version, management, task, queue, exchange, limit } = start;
         let same = Look::identity(&settings.address.vhost, queue);
         if !task.snapshot.is_empty() && task.snapshot != same {
             return Err(BrokerError::new(
@@ -117,9 +121,13 @@ impl Run {
             ));
         }
         let checking = sending.channel().await?;
-        feed::ready(&checking, &task.target).await?;
+        match exchange {
+            None => drop(feed::ready(&checking, &task.target).await?),
+            Some(exchange) => exists(&checking, exchange).await?,
+        }
         close_channel(&checking).await?;
-        let publisher = Publisher::open(&sending, &task.target, version, settings.publish_timeout).await?;
+        let wait = settings.publish_timeout;
+        let publisher = Publisher::open(&sending, &task.target, exchange, version, wait).await?;
         let mut run = Self {
             settings: settings.clone(),
             version,
@@ -251,6 +259,9 @@ impl Mover for Run {
         for (seq, tag, letter) in &got {
             reading.out.insert(*tag, Out { seq: *seq, claim, letter: letter.clone() });
         }
+        for (seq, _, letter) in &got {
+            self.publisher.learn(*seq, letter);
+        }
         let generation = self.generation;
         claims.got = got
             .into_iter()
@@ -265,33 +276,51 @@ impl Mover for Run {
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
-        if !self.sending.alive() {
-            let lost = self.lock_lost();
-            return batch.iter().map(|_| Err(lost.clone())).collect();
-        }
-        self.publisher.send(&self.sending, batch).await
+        self.step(batch, &[]).await.0
     }
 
     async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
-        let tags: Vec<Option<u64>> = batch.iter().map(|receipt| self.tag(receipt)).collect();
-        let held: Vec<u64> = tags.iter().copied().flatten().collect();
-        let outcome = match self.reading.as_mut() {
-            Some(reading) if !held.is_empty() => {
-                for tag in &held {
-                    reading.at_limit.remove(tag);
-                    reading.out.remove(tag);
+        self.step(&[], batch).await.1
+    }
+
+    /// Side by side: letters are read and settled on one connection, and copies go out on another one.
+    async fn step(
+        &mut self,
+        publish: &[Outgoing],
+        settle: &[Receipt],
+    ) -> (Vec<Result<Published>>, Vec<Settled>) {
+        let tags: Vec<Option<u64>> = settle.iter().map(|receipt| self.tag(receipt)).collect();
+        let lost = (!self.sending.alive()).then(|| self.lock_lost());
+        let Self { publisher, sending, reading, .. } = self;
+        let mut settled = Vec::new();
+        let settling = async {
+            let held: Vec<u64> = tags.iter().copied().flatten().collect();
+            match reading.as_mut() {
+                Some(reading) if !held.is_empty() => {
+                    for tag in &held {
+                        reading.at_limit.remove(tag);
+                        settled.extend(reading.out.remove(tag).map(|out| out.seq));
+                    }
+                    reading.feed.settle(&held).await
                 }
-                reading.feed.settle(&held).await
+                _ => Ok(()),
             }
-            _ => Ok(()),
         };
-        tags.into_iter()
-            .map(|tag| match (tag, &outcome) {
-                (None, _) => Settled::Stale,
-                (Some(_), Ok(())) => Settled::Settled,
-                (Some(_), Err(error)) => Settled::Failed(error.clone()),
-            })
-            .collect()
+        let publishing = async {
+            match lost {
+                _ if publish.is_empty() => Vec::new(),
+                Some(lost) => publish.iter().map(|_| Err(lost.clone())).collect(),
+                None => publisher.send(sending, publish).await,
+            }
+        };
+        let (published, outcome) = tokio::join!(publishing, settling);
+        settled.into_iter().for_each(|seq| self.publisher.forget(seq));
+        let settled = tags.iter().map(|tag| match (tag, &outcome) {
+            (None, _) => Settled::Stale,
+            (Some(_), Ok(())) => Settled::Settled,
+            (Some(_), Err(error)) => Settled::Failed(error.clone()),
+        });
+        (published, settled.collect())
     }
 
     /// Stays held until the end: giving single letters back puts them to the tail on some queue types, and
@@ -376,6 +405,18 @@ async fn give_back(reading: &mut Reading, queue: &str, limit: Option<u32>) -> Re
     rescue::keep(&reading.link, &mut reading.feed, queue, kept).await
 }
 
+/// Looks whether an exchange is there, by a passive declare.
+async fn exists(channel: &Channel, exchange: &str) -> Result<()> {
+    let action = || format!("send to exchange {exchange}");
+    let name = wire::short(exchange).map_err(|why| BrokerError::new(ErrorKind::NotFound, action(), why))?;
+    let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+    let declare = channel.exchange_declare(name, ExchangeKind::Direct, options, FieldTable::default());
+    match answer(action(), exchange, declare).await {
+        Err(error) if error.kind == ErrorKind::NotFound => Err(routes::no_exchange(exchange)),
+        other => other,
+    }
+}
+
 fn lock_name(queue: &str) -> String {
     format!("redrive.lock.{queue}")
 }
@@ -411,5 +452,13 @@ async fn lock(link: &Link, queue: &str, task: &Task, management: Option<&Managem
         format!("lock {queue}"),
         format!("held by {}", holder.as_deref().unwrap_or("another run")),
     )
-    .hint("one run per dead-letter queue; the lock of a dead run ends with its connection, after two heartbeats"))
+    .hint(match task.take_over {
+        false => {
+            "one run per dead-letter queue; the lock of a dead run ends with its connection, after two heartbeats"
+        }
+        true => {
+            "--take-over cannot take this lock: it is the holder's connection, and RabbitMQ ends it after two \
+             heartbeats without a sign of life; to end it now, close that connection on the server"
+        }
+    }))
 }

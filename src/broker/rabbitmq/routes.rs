@@ -4,6 +4,9 @@
 
 use serde_json::Value as Json;
 
+use crate::broker::{BrokerError, ErrorKind};
+use crate::letter::{Headers, Value};
+
 /// What is known of a dead-letter exchange.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Exchange {
@@ -44,6 +47,48 @@ impl Exchange {
                 .collect(),
         )
     }
+}
+
+/// A message for an exchange that is not there.
+pub(super) fn no_exchange(name: &str) -> BrokerError {
+    BrokerError::new(ErrorKind::NotFound, format!("send to exchange {name}"), "there is no such exchange")
+        .hint("`rabbitmq: {exchange: NAME}` names it; without that key letters go to their queue")
+}
+
+/// Who may get a copy from an exchange, by its bindings.
+pub(super) fn listeners(bindings: &[Json]) -> String {
+    let of = |kind: &str| -> Vec<&str> {
+        let mut names: Vec<&str> = bindings
+            .iter()
+            .filter(|binding| binding.get("destination_type").and_then(Json::as_str) == Some(kind))
+            .filter_map(|binding| binding.get("destination")?.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let (queues, exchanges) = (of("queue"), of("exchange"));
+    let mut text = match queues.len() {
+        0 => "no queue is bound to it".to_owned(),
+        1 => format!("1 queue is bound to it: {}", queues.concat()),
+        n => format!("up to {n} queues get each: {}", queues.join(", ")),
+    };
+    if !exchanges.is_empty() {
+        text.push_str(&format!(", and what is behind exchange {}", exchanges.join(", ")));
+    }
+    text
+}
+
+/// The key that a message first came through this exchange with, by its `x-death`: the broker keeps one entry
+/// per queue and reason, each with the keys of its first death, and the oldest entry is the last of the list.
+pub(super) fn first_key(headers: &Headers, exchange: &str) -> Option<String> {
+    headers
+        .last("x-death")?
+        .list()?
+        .iter()
+        .rev()
+        .find(|entry| entry.get("exchange").and_then(Value::text) == Some(exchange))
+        .and_then(|entry| entry.get("routing-keys")?.list()?.first()?.text().map(str::to_owned))
 }
 
 /// Where second deaths in `queue` go: `Ok` names the queues, `Err` why they would be lost.
@@ -117,6 +162,37 @@ mod tests {
         assert_eq!(second_death("orders", "dlx", &dlx, Some("orders.dead")).unwrap(), ["orders.dlq"]);
         let any = exchange("fanout", &[("", "orders.dlq")]);
         assert_eq!(second_death("orders", "dlx", &any, None).unwrap(), ["orders.dlq"]);
+    }
+
+    #[test]
+    fn r13_the_key_is_the_one_that_it_first_came_through_the_exchange_with() {
+        let entry = |exchange: &str, keys: &[&str]| {
+            let text = |text: &str| Value::from_text(text);
+            Value::Table(vec![
+                ("exchange".to_owned(), text(exchange)),
+                ("routing-keys".to_owned(), Value::List(keys.iter().map(|key| text(key)).collect())),
+            ])
+        };
+        let mut headers = Headers::new();
+        assert_eq!(first_key(&headers, "ev"), None);
+        headers.push(
+            "x-death",
+            Value::List(vec![entry("", &["b"]), entry("ev", &["later"]), entry("ev", &["orders.eu", "cc"])]),
+        );
+        assert_eq!(first_key(&headers, "ev").as_deref(), Some("orders.eu"));
+        assert_eq!(first_key(&headers, "other"), None);
+        headers.replace("x-death", Value::from_text("forged"));
+        assert_eq!(first_key(&headers, "ev"), None);
+    }
+
+    #[test]
+    fn r13_everybody_who_is_bound_is_named_once() {
+        let binding = |kind: &str, to: &str| serde_json::json!({"destination_type": kind, "destination": to});
+        assert_eq!(listeners(&[]), "no queue is bound to it");
+        let all = [binding("queue", "b"), binding("queue", "a"), binding("queue", "b")];
+        assert_eq!(listeners(&all), "up to 2 queues get each: a, b");
+        let through = [binding("queue", "a"), binding("exchange", "more")];
+        assert_eq!(listeners(&through), "1 queue is bound to it: a, and what is behind exchange more");
     }
 
     #[test]

@@ -79,13 +79,19 @@ pub(super) fn queues(channel: &Channel, version: Version) -> Vec<Wanted> {
         // An idle tier would go, with the messages that wait in it (R33).
         queues.push(made(name, Role::Tier, work_type, settings, &["expires"], note));
     }
-    let to_dead_letter = route(work_type, &names.dead_letter);
+    // What a consumer rejects: it dies, or it waits in the one tier and comes back until the consumer itself
+    // sends it to the dead-letter queue.
+    let rejected_to = match names.tiers.first() {
+        Some(tier) if kind::rejected_to_tier(channel) => tier,
+        _ => &names.dead_letter,
+    };
+    let rejected = route(work_type, rejected_to);
     if let Some(ReturnTo::Named(name)) = channel.return_to.as_ref().map(|to| &to.value)
         && *name != names.source
     {
-        queues.push(made(name, Role::ReturnTo, work_type, to_dead_letter.clone(), &["expires"], None));
+        queues.push(made(name, Role::ReturnTo, work_type, rejected.clone(), &["expires"], None));
     }
-    let source = made(&names.source, Role::Source, work_type, to_dead_letter, &[], None);
+    let source = made(&names.source, Role::Source, work_type, rejected, &[], None);
     queues.push(Wanted {
         creatable: channel.create_source,
         kind: channel.create_source.then_some(work_type),

@@ -30,6 +30,8 @@ pub struct Before<'a> {
     pub target: &'a str,
     /// The consumer that reads there, if the topology names one.
     pub readers: Option<&'a str>,
+    /// Where copies go and who gets them, if that is more than the target.
+    pub reach: Option<&'a str>,
     /// Others read there too, and that is meant.
     pub shared: bool,
     /// Tries that a letter gets afresh.
@@ -156,6 +158,9 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
     }
     lines.push(Line::new());
     lines.push(format!("to        {}, set by the topology", it.target).into());
+    if let Some(reach) = it.reach {
+        lines.push(format!("instead   {reach}").into());
+    }
     if let Some(reader) = it.readers {
         let also = if it.shared { "; others read it too (shared)" } else { "" };
         lines.push(format!("read by   {reader}{also}").into());
@@ -241,6 +246,7 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "broker": it.broker,
         "queue": it.queue,
         "target": it.target,
+        "reach": it.reach,
         "rate": it.rate_text,
         "reason": it.reason,
         "at": it.at,

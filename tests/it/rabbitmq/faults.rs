@@ -220,13 +220,7 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let variables = own::start(folder.path());
     let _guard = own::Guard(folder.path());
-    let value = |name: &str| variables.iter().find(|(key, _)| key == name).unwrap().1.clone();
-    let server = Server {
-        url: value("REDRIVE_TEST_RABBITMQ_URL"),
-        management: value("REDRIVE_TEST_RABBITMQ_MANAGEMENT"),
-        user: "guest".to_owned(),
-        password: "guest".to_owned(),
-    };
+    let server = own::server(&variables);
     let (host, wanted) = filled(&server, 400).await;
     let broker = host.broker(false).await;
     let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
@@ -258,23 +252,123 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
         return;
     }
     own::start_again(folder.path());
-    let again = open(&host.decl(false)).await.unwrap();
-    // A quorum queue needs some seconds after its server is up again, and says nothing until then.
-    for _ in 0..1_000 {
-        match again.depths(&channel()).await {
-            Ok(depths) if depths.dead_letter.count.number() == 350 => break,
-            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+    // A quorum queue may answer late after that; each try is a command of its own, as a person makes it.
+    let mut seen = None;
+    for _ in 0..300 {
+        if let Ok(again) = open(&host.decl(false)).await
+            && let Ok((left, _)) = look(&*again, &channel()).await
+            && left.len() == 350
+        {
+            let depths = again.depths(&channel()).await.unwrap();
+            seen = Some(depths.source.count.number());
+            break;
         }
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let mut looked = look(&*again, &channel()).await;
-    for _ in 0..3 {
-        match &looked {
-            Err(error) if error.kind == ErrorKind::Unreachable => looked = look(&*again, &channel()).await,
-            _ => break,
+    assert_eq!(seen, Some(150), "50 of 400 were settled, and all else is there");
+}
+
+/// Publishes until the server takes it; a refusal names the alarm.
+async fn published_at_last(mover: &mut dyn redrive::broker::Mover, batch: &[Outgoing]) {
+    for _ in 0..100 {
+        let answers = mover.publish(batch).await;
+        if answers.iter().all(Result::is_ok) {
+            return;
         }
+        for error in answers.into_iter().filter_map(Result::err) {
+            assert!(error.to_string().contains("connection.blocked"), "{error}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let (left, _) = looked.unwrap();
-    assert_eq!(left.len(), 350, "50 were settled, and all else is there");
-    let depths = again.depths(&channel()).await.unwrap();
-    assert_eq!(depths.source.count.number(), 150);
+    panic!("the alarm is off, and nothing is taken");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_of_the_server_and_its_consumer_timeout_are_named_bounded_and_lose_nothing() {
+    let Some(_) = Server::get() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = own::server(&own::start(folder.path()));
+    let _guard = own::Guard(folder.path());
+    let (host, wanted) = filled(&server, 60).await;
+    let mut decl = host.decl(false);
+    decl.options.push((At::nowhere("publish_timeout".to_owned()), At::nowhere(Secret::new("1s", ""))));
+    let broker = open(&decl).await.unwrap();
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let claims = claim(&mut *mover, &wanted, 30).await;
+    let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r1", claimed)).collect();
+    let receipts: Vec<Receipt> = batch.iter().map(|one| one.receipt.clone()).collect();
+    // Memory is said to be short: the server takes no more messages, and says so only when one comes.
+    own::ctl(folder.path(), &["set_vm_memory_high_watermark", "0"]);
+    let begun = std::time::Instant::now();
+    for answer in mover.publish(&batch[..10]).await {
+        assert_eq!(answer.unwrap_err().kind, ErrorKind::Unknown, "it may be taken later");
+    }
+    for answer in mover.publish(&batch[10..20]).await {
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Throttled, "surely not there");
+        assert!(error.to_string().contains("connection.blocked"), "{error}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    own::ctl(folder.path(), &["set_vm_memory_high_watermark", "0.6"]);
+    published_at_last(&mut *mover, &batch[10..20]).await;
+    assert!(mover.settle(&receipts[10..20]).await.iter().all(|one| matches!(one, Settled::Settled)));
+    mover.end().await.unwrap();
+    host.until("orders.dlq", 50).await;
+
+    // A consumer may hold letters for half a second: then the server takes them back.
+    let (seen, _) = host.inspect(false).await;
+    let wanted = numbered(&seen);
+    for setting in ["consumer_timeout", "channel_tick_interval"] {
+        own::ctl(folder.path(), &["eval", &format!("application:set_env(rabbit, {setting}, 500).")]);
+    }
+    let mut mover = broker.begin(&channel(), &task("r2")).await.unwrap();
+    let claims = claim(&mut *mover, &wanted, 10).await;
+    let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r2", claimed)).collect();
+    assert!(mover.publish(&batch).await.iter().all(Result::is_ok));
+    host.until("orders.dlq", 50).await;
+    let receipts: Vec<Receipt> = batch.iter().map(|one| one.receipt.clone()).collect();
+    for settled in mover.settle(&receipts).await {
+        assert!(!matches!(settled, Settled::Settled), "they are in the queue again");
+    }
+    // Recorded as published: claimed again by identity, and settled without being sent.
+    let again = claim(&mut *mover, &wanted[..10], 10).await;
+    assert_eq!(again.got.len(), 10);
+    let receipts: Vec<Receipt> = again.got.iter().map(|claimed| claimed.receipt.clone()).collect();
+    assert!(mover.settle(&receipts).await.iter().all(|one| matches!(one, Settled::Settled)));
+    mover.end().await.unwrap();
+    host.until("orders.dlq", 40).await;
+    let left = host.texts("orders.dlq").await;
+    let there: BTreeSet<String> = host.texts("orders").await.into_iter().collect();
+    let all: BTreeSet<String> = left.into_iter().chain(there).collect();
+    assert_eq!(all.len(), 60, "lost");
+}
+
+/// Letters larger than what a run holds unread: another consumer gets some of them in mid-run.
+#[tokio::test(flavor = "multi_thread")]
+async fn m15_a_consumer_that_takes_part_in_mid_run_is_noticed_and_nothing_is_lost() {
+    let Some(server) = Server::get() else { return };
+    let host = server.host().await;
+    host.pair("quorum").await;
+    host.fill("orders.dlq", (0..300).map(|n| format!("{n:05}{}", "x".repeat(60_000)))).await;
+    let (seen, _) = host.inspect(false).await;
+    let wanted = numbered(&seen);
+    let broker = host.broker(false).await;
+    let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+    let first = claim(&mut *mover, &wanted, 20).await;
+    assert_eq!(first.got.len(), 20);
+    let wire = host.connection.create_channel().await.unwrap();
+    let mut taken = BTreeSet::new();
+    for _ in 0..30 {
+        let options = lapin::options::BasicGetOptions { no_ack: true };
+        let got = wire.basic_get("orders.dlq".into(), options).await.unwrap().unwrap();
+        taken.insert(got.delivery.data[..5].to_vec());
+    }
+    let rest = claim(&mut *mover, &wanted, 1_000).await;
+    assert_eq!((rest.got.len(), rest.missing.len()), (250, 30), "not seen, and not said to be gone");
+    let claimed = first.got.iter().chain(&rest.got);
+    for one in claimed {
+        assert!(!taken.contains(&one.letter.message.body.as_deref().unwrap()[..5]));
+    }
+    mover.end().await.unwrap();
+    host.until("orders.dlq", 270).await;
 }

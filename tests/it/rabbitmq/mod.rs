@@ -1,9 +1,12 @@
 //! RabbitMQ on a real server, which `scripts/test` starts and names in the environment.
 
+mod cases;
 mod consumer;
+mod exchange;
 mod faults;
 mod look;
 mod own;
+mod program;
 mod provision;
 mod refusals;
 mod relocate;

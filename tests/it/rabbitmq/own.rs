@@ -45,6 +45,23 @@ pub fn kill(folder: &Path) {
     assert!(script().arg("kill").arg(folder).status().unwrap().success());
 }
 
+/// `rabbitmqctl` of it.
+pub fn ctl(folder: &Path, arguments: &[&str]) {
+    let done = script().arg("ctl").arg(folder).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// As the tests know a server.
+pub fn server(variables: &[(String, String)]) -> super::server::Server {
+    let value = |name: &str| variables.iter().find(|(key, _)| key == name).unwrap().1.clone();
+    super::server::Server {
+        url: value("REDRIVE_TEST_RABBITMQ_URL"),
+        management: value("REDRIVE_TEST_RABBITMQ_MANAGEMENT"),
+        user: "guest".to_owned(),
+        password: "guest".to_owned(),
+    }
+}
+
 /// Process id of the server.
 pub fn pid(folder: &Path) -> rustix::process::Pid {
     let text = std::fs::read_to_string(folder.join("beam.pid")).unwrap();

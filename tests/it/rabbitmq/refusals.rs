@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use redrive::broker::{Broker, BrokerError, ErrorKind};
 use redrive::topology::{At, BrokerDecl, Secret};
 
+use super::program::{Stage, topology};
 use super::relocate::{numbered, send_all, task};
 use super::server::{Host, Server, channel, fresh, look, open};
 
@@ -154,6 +155,85 @@ async fn least_rights_are_enough_for_each_verb() {
     assert!(maker.depths(&channel()).await.unwrap().tiers[0].exists);
 }
 
+/// Each at the built program: exit code 1, what happened, where, and what to do next; no password.
+#[tokio::test(flavor = "multi_thread")]
+async fn x01_the_program_says_what_to_do_about_a_server_that_refuses() {
+    let Some(server) = Server::get() else { return };
+    let host = server.host().await;
+    host.pair("quorum").await;
+    host.fill("orders.dlq", ["a".to_owned()]).await;
+    let narrow = user(&host, "^$", "^$", "^orders$", "").await;
+    let narrow = narrow.username.unwrap().value.expose().unwrap().to_owned();
+    let here = format!("{}/{}", server.url, host.name);
+    let port = server.management.rsplit_once(':').unwrap().1.to_owned();
+    let management = format!("    options: {{management: \"{}\"}}\n", server.management);
+    let wrong_management = "    options: {management: \"http://127.0.0.1:1\"}\n";
+    let guest = server.user.clone();
+    let stage = Stage::of(host, "");
+    let password = server.password.as_str();
+    let cases: [(&str, &str, &str, &str, &[&str]); 8] = [
+        ("amqp://127.0.0.1:1/prod", "", &guest, CANARY, &["127.0.0.1:1", "check host and port"]),
+        (
+            &format!("amqp://127.0.0.1:{port}/x"),
+            "",
+            &guest,
+            CANARY,
+            &["does not answer as a RabbitMQ server", "5672"],
+        ),
+        (&server.url.replace("amqp://", "amqps://"), "", &guest, CANARY, &["TLS was refused", "5671"]),
+        (&here, "", &guest, CANARY, &["log in to mq", "${MQ_PASSWORD}"]),
+        (&format!("{}/no%2Fsuch", server.url), "", &guest, password, &["no/such", "%2F"]),
+        (&format!("{}/%2F", server.url), "", &narrow, CANARY, &["give the user rights on the virtual host"]),
+        (&here, "", &narrow, CANARY, &["orders.dlq", "rights"]),
+        (
+            &here,
+            wrong_management,
+            &guest,
+            password,
+            &["management API", "check `options: {management: URL}`"],
+        ),
+    ];
+    for (url, options, name, secret, says) in cases {
+        std::fs::write(stage.folder.path().join("redrive.yaml"), topology(url, options, "")).unwrap();
+        let inspect = stage
+            .command(&["inspect", "orders"])
+            .env("MQ_USER", name)
+            .env("MQ_PASSWORD", secret)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&inspect.stderr).into_owned();
+        assert_eq!(inspect.status.code(), Some(1), "{url}: {text}");
+        assert!(inspect.stdout.is_empty(), "{url}");
+        for said in says {
+            assert!(text.contains(said), "{url}: {said}: {text}");
+        }
+        assert!(!text.contains(CANARY), "{text}");
+    }
+    // With the right login and the management API it works.
+    std::fs::write(stage.folder.path().join("redrive.yaml"), topology(&here, &management, "")).unwrap();
+    assert!(stage.done(&["inspect", "orders"]).contains("1 dead letter"));
+}
+
+/// Nothing can be taken out of a stream: said by `check`, and by a run before anything is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn r06_a_run_on_a_stream_is_refused_with_the_way_round() {
+    let Some(server) = Server::get() else { return };
+    let host = server.host().await;
+    host.pair("stream").await;
+    host.fill("orders.dlq", ["a".to_owned()]).await;
+    let url = format!("{}/{}", server.url, host.name);
+    let stage = Stage::of(host, &topology(&url, "", "    rabbitmq: {queue_type: stream}\n"));
+    let checked = stage.done(&["check"]);
+    assert!(checked.contains("RD0225"), "{checked}");
+    let run = ["run", "orders", "--limit", "all", "--reason", "test", "--yes"];
+    let output = stage.redrive(&run);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("nothing can be taken out of a stream"), "{text}");
+    assert!(text.contains("docs/rabbitmq.md"), "{text}");
+    assert_eq!(stage.host.ready("orders").await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_with_own_authority_client_certificate_and_external_login() {
     let Some(server) = Server::get() else { return };
@@ -174,6 +254,39 @@ async fn tls_with_own_authority_client_certificate_and_external_login() {
     let ca = option("ca_file", &tls.file("ca.pem"));
     let known = BrokerDecl { options: vec![ca.clone()], ..plain.clone() };
     open(&known).await.unwrap();
+    // The same at the built program.
+    let host = tls.server.host().await;
+    let url = format!("{}/{}", tls.url, host.name);
+    let stage = Stage::of(host, "");
+    let status = |options: &str| {
+        let yaml = topology(&url, options, "");
+        let yaml = match options.contains("external") {
+            // Nobody logs in by name.
+            true => yaml.replace("    username: \"${MQ_USER}\"\n    password: \"${MQ_PASSWORD}\"\n", ""),
+            false => yaml,
+        };
+        std::fs::write(stage.folder.path().join("redrive.yaml"), yaml).unwrap();
+        let output = stage.redrive(&["status"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = status("");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("TLS was refused") && text.contains("ca_file: PATH"), "{text}");
+    let authority = format!("    options: {{ca_file: \"{}\"}}\n", tls.file("ca.pem"));
+    let (code, text) = status(&authority);
+    assert_eq!(code, Some(0), "{text}");
+    let certificate = format!(
+        "    options: {{ca_file: \"{}\", client_cert_file: \"{}\", client_key_file: \"{}\", auth: external}}\n",
+        tls.file("ca.pem"),
+        tls.file("client.pem"),
+        tls.file("client.key")
+    );
+    let (code, text) = status(&certificate);
+    assert_eq!(code, Some(0), "{text}");
+    // A certificate that names nobody is no login.
+    let (code, text) = status(&certificate.replace("client.", "server."));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("log in to mq"), "{text}");
     let external = BrokerDecl {
         username: None,
         password: None,
@@ -192,6 +305,7 @@ async fn tls_with_own_authority_client_certificate_and_external_login() {
 struct Tls {
     folder: tempfile::TempDir,
     url: String,
+    server: Server,
 }
 
 impl Tls {
@@ -239,7 +353,7 @@ impl Tls {
         let variables = super::own::start(folder.path());
         let url =
             variables.iter().find(|(name, _)| name == "REDRIVE_TEST_RABBITMQ_TLS_URL").unwrap().1.clone();
-        Some(Self { folder, url })
+        Some(Self { url, server: super::own::server(&variables), folder })
     }
 
     fn file(&self, name: &str) -> String {

@@ -84,7 +84,8 @@ pub fn fresh() -> String {
     format!("{at:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-async fn connect(url: &str, vhost: &str, user: &str, password: &str) -> Connection {
+/// A connection of an application.
+pub async fn connect(url: &str, vhost: &str, user: &str, password: &str) -> Connection {
     let (scheme, place) = url.split_once("://").unwrap();
     let url = format!("{scheme}://{user}:{password}@{place}/{vhost}");
     Connection::connect(&url, ConnectionProperties::default()).await.unwrap()
@@ -200,6 +201,23 @@ impl Host {
 
     pub async fn texts(&self, queue: &str) -> Vec<String> {
         self.drain(queue).await.iter().map(|got| got.text().to_owned()).collect()
+    }
+
+    /// Takes out the texts of a long queue that nobody writes to.
+    pub async fn all(&self, queue: &str) -> Vec<String> {
+        use futures_util::StreamExt;
+        let count = self.ready(queue).await;
+        let channel = self.connection.create_channel().await.unwrap();
+        let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+        let mut consumer =
+            channel.basic_consume(queue.into(), "all".into(), options, FieldTable::default()).await.unwrap();
+        let mut all = Vec::new();
+        for _ in 0..count {
+            all.push(String::from_utf8(consumer.next().await.unwrap().unwrap().data).unwrap());
+        }
+        channel.close(200, "ok".into()).await.unwrap();
+        assert_eq!(self.ready(queue).await, 0, "{queue} had more than it counted");
+        all
     }
 
     /// Waits until a queue has this many messages ready.
@@ -330,7 +348,12 @@ pub fn tier(millis: u64) -> Tier {
 }
 
 pub fn typed(kind: &str) -> Channel {
-    let setting = (At::nowhere("queue_type".to_owned()), At::nowhere(Setting::Text(kind.to_owned())));
+    with("queue_type", kind)
+}
+
+/// `orders` with one setting of the block `rabbitmq`.
+pub fn with(key: &str, value: &str) -> Channel {
+    let setting = (At::nowhere(key.to_owned()), At::nowhere(Setting::Text(value.to_owned())));
     Channel { blocks: vec![("rabbitmq".to_owned(), vec![setting])], ..channel() }
 }
 

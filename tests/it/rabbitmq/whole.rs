@@ -1,67 +1,34 @@
 //! The built program against the server: `topologies/payments-rabbitmq.yaml` applied, filled, broken and
 //! redriven.
 
-use std::process::{Command, Output};
-
 use lapin::BasicProperties;
 
-use super::server::{Host, Server, arguments, text};
+use super::program::Stage;
+use super::server::{Server, arguments, text};
 
-struct Stage {
-    host: Host,
-    folder: tempfile::TempDir,
-}
-
-impl Stage {
-    async fn new(server: &Server) -> Self {
-        let host = server.host().await;
-        let folder = tempfile::tempdir().unwrap();
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/payments-rabbitmq.yaml");
-        // The test's server instead of mq.internal, by a path of the same shape, and the source made too.
-        let yaml = std::fs::read_to_string(file)
-            .unwrap()
-            .replace("amqps://mq.internal:5671/payments", &format!("{}/{}", server.url, host.name))
-            .replace("    source: payments\n", "    source: payments\n    create_source: true\n")
-            .replace(
-                "    password: \"${MQ_PASSWORD}\"\n",
-                &format!(
-                    "    password: \"${{MQ_PASSWORD}}\"\n    options: {{management: \"{}\"}}\n",
-                    server.management
-                ),
-            );
-        assert!(yaml.contains(&server.url) && yaml.contains("create_source") && yaml.contains("management"));
-        std::fs::write(folder.path().join("redrive.yaml"), yaml).unwrap();
-        Self { host, folder }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env("MQ_USER", &self.host.server.user)
-            .env("MQ_PASSWORD", &self.host.server.password)
-            .env("REDRIVE_LEDGER", self.folder.path().join("ledger.db"));
-        command
-    }
-
-    fn redrive(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn done(&self, arguments: &[&str]) -> String {
-        let output = self.redrive(arguments);
-        let all =
-            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{arguments:?}: {:?}\n{all}", output.status.code());
-        all
-    }
+async fn payments(server: &Server) -> Stage {
+    let host = server.host().await;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/payments-rabbitmq.yaml");
+    // The test's server instead of mq.internal, by a path of the same shape, and the source made too.
+    let yaml = std::fs::read_to_string(file)
+        .unwrap()
+        .replace("amqps://mq.internal:5671/payments", &format!("{}/{}", server.url, host.name))
+        .replace("    source: payments\n", "    source: payments\n    create_source: true\n")
+        .replace(
+            "    password: \"${MQ_PASSWORD}\"\n",
+            &format!(
+                "    password: \"${{MQ_PASSWORD}}\"\n    options: {{management: \"{}\"}}\n",
+                server.management
+            ),
+        );
+    assert!(yaml.contains(&server.url) && yaml.contains("create_source") && yaml.contains("management"));
+    Stage::of(host, &yaml)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_is_applied_filled_broken_and_redriven() {
     let Some(server) = Server::get() else { return };
-    let stage = Stage::new(&server).await;
+    let stage = payments(&server).await;
     let applied = stage.done(&["apply", "--yes", "--reason", "test"]);
     assert!(applied.contains("Proof: planned again, nothing left to change."), "{applied}");
     assert_eq!(stage.redrive(&["plan", "--check"]).status.code(), Some(0));
@@ -103,7 +70,7 @@ async fn the_example_is_applied_filled_broken_and_redriven() {
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_says_that_none_is_needed_and_that_is_no_failure() {
     let Some(server) = Server::get() else { return };
-    let stage = Stage::new(&server).await;
+    let stage = payments(&server).await;
     let said = stage.done(&["relay"]);
     assert!(said.contains("no relay") || said.contains("by itself"), "{said}");
 }
@@ -125,7 +92,7 @@ async fn killed_at_every_step_and_resumed_nothing_is_lost_and_what_may_be_twice_
         "before_release",
         "before_end",
     ] {
-        let stage = Stage::new(&server).await;
+        let stage = payments(&server).await;
         stage.done(&["apply", "--yes", "--reason", "test"]);
         for n in 0..60 {
             let headers = arguments(&[("account", text(&format!("acc-{}", n % 6)))]);
@@ -169,4 +136,62 @@ async fn killed_at_every_step_and_resumed_nothing_is_lost_and_what_may_be_twice_
         }
     }
     assert!(killed >= 6, "{killed} were killed");
+}
+
+/// A consumer that knows the ids rejects whatever comes back while the run goes on: counted as re-failed, ids
+/// kept, and after `max_redrives` the letters stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn r24_letters_that_are_rejected_at_once_are_counted_and_capped() {
+    use futures_util::StreamExt;
+    let Some(server) = Server::get() else { return };
+    let stage = payments(&server).await;
+    stage.done(&["apply", "--yes", "--reason", "test"]);
+    for n in 0..40 {
+        let properties =
+            BasicProperties::default().with_delivery_mode(2).with_message_id(format!("ev-{n}").into());
+        stage.host.send("payments.dlq", n.to_string().as_bytes(), properties).await;
+    }
+    let wire = stage.host.connection.create_channel().await.unwrap();
+    let mut consumer = wire
+        .basic_consume(
+            "payments".into(),
+            "tracker".into(),
+            lapin::options::BasicConsumeOptions::default(),
+            lapin::types::FieldTable::default(),
+        )
+        .await
+        .unwrap();
+    let tracker = tokio::spawn(async move {
+        while let Some(Ok(delivery)) = consumer.next().await {
+            let options = lapin::options::BasicRejectOptions { requeue: false };
+            delivery.reject(options).await.unwrap();
+        }
+    });
+    let run =
+        ["run", "payments", "--limit", "all", "--rate", "20/s", "--reason", "test", "--yes", "-o", "json"];
+    let output = stage.redrive(&run);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let refailed = report["refailed"].as_u64().unwrap();
+    assert!(refailed > 0 && output.status.code() == Some(12), "stopped by what died again: {report}");
+    let moved = report["counts"]["moved"].as_u64().unwrap();
+    assert!((20..40).contains(&moved), "{report}");
+    stage.host.until("payments.dlq", 40).await;
+    for _ in 0..3 {
+        let again = ["--stop-on-refail", "off", "--rate", "500/s"];
+        stage.redrive(&[&run[..4], &run[6..], &again[..]].concat());
+        stage.host.until("payments.dlq", 40).await;
+    }
+    let capped = stage.redrive(&[&run[..], &["--dry-run"]].concat());
+    let capped: serde_json::Value = serde_json::from_slice(&capped.stdout).unwrap();
+    assert_eq!(capped["counts"]["send"], 0, "{capped}");
+    tracker.abort();
+    wire.close(200, "ok".into()).await.unwrap();
+    let ids: std::collections::BTreeSet<String> = stage
+        .host
+        .drain("payments.dlq")
+        .await
+        .iter()
+        .map(|got| got.properties.message_id().clone().unwrap().as_str().to_owned())
+        .collect();
+    assert_eq!(ids.len(), 40, "ids are kept");
 }

@@ -50,6 +50,18 @@ pub fn normalise(message: &str) -> String {
             '"' | '\'' | '`' | '\u{201c}' | '\u{2018}' | '\u{201e}' | '\u{ab}' => {
                 quoted(first, rest, &mut out)
             }
+            // `Unexpected token < in JSON`: what was read, without quotes.
+            c if is_bare_token(c, rest, &out.text) => {
+                out.put("<q>");
+                c.len_utf8()
+            }
+            // `Key (id)=(17) already exists`: a value in brackets.
+            '(' if out.text.ends_with('=') => {
+                out.text.push('(');
+                out.put("<q>");
+                out.text.push(')');
+                balanced(rest)
+            }
             '{' | '[' if is_json(rest) => {
                 out.put("<json>");
                 balanced(rest)
@@ -84,6 +96,17 @@ pub fn normalise(message: &str) -> String {
     text.truncate(floor(&text, MOST_OUT));
     text.truncate(text.trim_end_matches([' ', ':', ';', ',']).len());
     text
+}
+
+/// Is this one character behind `token` or `character`, and nothing more?
+fn is_bare_token(c: char, rest: &str, before: &str) -> bool {
+    const WORDS: [&str; 2] = ["token ", "character "];
+    !c.is_whitespace()
+        && rest[c.len_utf8()..].starts_with([' ', ','])
+        && WORDS.iter().any(|word| {
+            before.len() >= word.len()
+                && before.as_bytes()[before.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+        })
 }
 
 /// What stands before the first of [`CUTS`]. One that the text begins with does not count.
@@ -176,6 +199,15 @@ mod tests {
             ("no pod gateway-7f9c8d6b5-xkxbz here", "no pod gateway-<id> here"),
             ("gateway said HTTP 503 after 3 tries", "gateway said HTTP 503 after <n> tries"),
             ("ORA-00001: unique constraint violated", "ORA-00001: unique constraint violated"),
+            ("connect to 2001:db8::1:443 refused", "connect to <addr> refused"),
+            ("connect to [fe80::1%eth0]:443 refused", "connect to [<addr>]:<n> refused"),
+            ("at 10:20:30 in std::fmt::v1", "at <t> in std::fmt::v1"),
+            ("denied on arn:aws:sqs:eu-west-1:0123:orders-17", "denied on arn:sqs:orders-<n>"),
+            ("bad token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.a-1_X", "bad token <id>"),
+            ("Unexpected token < in JSON at position 0", "Unexpected token <q> in JSON at position <n>"),
+            ("unexpected token A found", "unexpected token <q> found"),
+            ("Key (id)=(o-17) already exists.", "Key (id)=(<q>) already exists."),
+            ("a token is missing", "a token is missing"),
             ("", ""),
         ] {
             assert_eq!(normalise(message), right, "{message}");

@@ -66,7 +66,7 @@ const PLACEHOLDERS: [&str; 9] =
     ["<n>", "<q>", "<id>", "<t>", "<url>", "<email>", "<addr>", "<json>", "<fields>"];
 
 pub(super) fn is_unit_or_month(word: &str) -> bool {
-    const WORDS: [&str; 40] = [
+    const WORDS: [&str; 49] = [
         "ms",
         "s",
         "sec",
@@ -81,6 +81,13 @@ pub(super) fn is_unit_or_month(word: &str) -> bool {
         "h",
         "hours",
         "hour",
+        "hr",
+        "hrs",
+        "d",
+        "day",
+        "days",
+        "week",
+        "weeks",
         "us",
         "ns",
         "millis",
@@ -92,6 +99,8 @@ pub(super) fn is_unit_or_month(word: &str) -> bool {
         "kib",
         "mib",
         "gib",
+        "tb",
+        "tib",
         "bytes",
         "byte",
         "jan",

@@ -47,6 +47,16 @@ pub(super) fn word(word: &str, out: &mut Out) {
         out.text.push_str("$$Lambda");
         return;
     }
+    // A token of three parts, each base64 of JSON.
+    if word.len() >= 20 && word.starts_with("eyJ") {
+        return out.put("<id>");
+    }
+    if word.starts_with("arn:") {
+        return arn(word, out);
+    }
+    if is_ipv6(word) {
+        return out.put("<addr>");
+    }
     if let Some((class, hash)) = word.rsplit_once('@') {
         let hex = !hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit());
         if hex {
@@ -88,6 +98,28 @@ pub(super) fn word(word: &str, out: &mut Out) {
         return out.put("<id>");
     }
     parts(word, out);
+}
+
+/// `arn:aws:sqs:eu-west-1:0123:orders-17`: service and resource tell bugs apart, region and account do not.
+fn arn(word: &str, out: &mut Out) {
+    let mut fields = word.splitn(6, ':').skip(2);
+    out.text.push_str("arn:");
+    out.text.push_str(fields.next().unwrap_or_default());
+    if let Some(resource) = fields.nth(2) {
+        out.text.push(':');
+        parts(resource, out);
+    }
+}
+
+/// `2001:db8::7334`, also with a zone, a port or an IPv4 address behind: groups of at most four hex digits.
+fn is_ipv6(word: &str) -> bool {
+    let address = word.split('%').next().unwrap_or(word);
+    let groups = address.matches(':').count();
+    (groups == 7 || groups >= 2 && address.contains("::"))
+        && address.split(':').all(|group| {
+            let hex = group.len() <= 5 && group.bytes().all(|b| b.is_ascii_hexdigit());
+            hex || group.split('.').count() == 4 && is_numeric(group)
+        })
 }
 
 /// `HTTP 503`, `status: 404`, `ORA-00001`: numbers that name an error.
@@ -198,7 +230,9 @@ pub(super) fn word_len(rest: &str) -> usize {
             || matches!(c, ',' | '\'' | '\u{a0}' | '\u{202f}' | '\u{2009}')
                 && before.is_ascii_digit()
                 && next.is_ascii_digit();
-        if !(is_word(c) || joins && (next.is_alphanumeric() || next == '/' || at == 0)) {
+        // The two colons in the middle of an IPv6 address.
+        let gap = c == ':' && next == ':' && rest[..at].bytes().all(|b| b.is_ascii_hexdigit() || b == b':');
+        if !(is_word(c) || gap || joins && (next.is_alphanumeric() || next == '/' || at == 0)) {
             break;
         }
         end = at + c.len_utf8();

@@ -391,6 +391,10 @@ fn rust(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         return None;
     }
     let name = name.trim();
+    // `1: Connection refused` is a cause of a report; names have blanks between `<` and `>` only.
+    if name.split(['<', '>']).step_by(2).any(|part| part.contains(' ')) {
+        return None;
+    }
     let name = match name.rsplit_once("::h") {
         Some((head, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => head,
         _ => name,

@@ -59,7 +59,12 @@ pub struct Prepared {
     pub limit_reached: bool,
     /// Letters that come with fewer tries than usual, in words, and how many.
     pub prospects: Vec<(String, u64)>,
+    /// Why letters must not be sent and the way round, in words, and how many; the most frequent first.
+    pub refusals: Vec<(String, u64)>,
 }
+
+/// Reasons in words that are counted apart. A pointer's names its place: each may be another.
+const MOST_WORDS: usize = 256;
 
 /// What can go wrong before a run.
 #[derive(Debug)]
@@ -123,6 +128,7 @@ pub async fn prepare(
         causes: Vec::new(),
         limit_reached: false,
         prospects: HashMap::new(),
+        refusals: HashMap::new(),
     };
     loop {
         let page = match pages.next().await {
@@ -143,7 +149,7 @@ pub async fn prepare(
     }
     let snapshot = pages.snapshot().clone();
     let cost = pages.close().await?;
-    let Index { mut scratch, undecided, causes, limit_reached, prospects, .. } = index;
+    let Index { mut scratch, undecided, causes, limit_reached, prospects, refusals, .. } = index;
     let found = match request.manifest {
         Some(_) => Some(scratch.settle_expected()?),
         None => None,
@@ -151,9 +157,33 @@ pub async fn prepare(
     let ordered = request.order == OrderPolicy::Group;
     scratch.judge(Judged { ordered, dedupe: request.dedupe })?;
     let summary = scratch.summary()?;
-    let mut prospects: Vec<(String, u64)> = prospects.into_iter().collect();
-    prospects.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-    Ok(Prepared { scratch, snapshot, cost, found, summary, undecided, causes, limit_reached, prospects })
+    let (prospects, refusals) = (by_number(prospects), by_number(refusals));
+    Ok(Prepared {
+        scratch,
+        snapshot,
+        cost,
+        found,
+        summary,
+        undecided,
+        causes,
+        limit_reached,
+        prospects,
+        refusals,
+    })
+}
+
+/// The most frequent first.
+fn by_number(words: HashMap<String, u64>) -> Vec<(String, u64)> {
+    let mut words: Vec<(String, u64)> = words.into_iter().collect();
+    words.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    words
+}
+
+/// Counts `words`, up to a number of different ones.
+fn tell(counts: &mut HashMap<String, u64>, words: String) {
+    if counts.len() < MOST_WORDS || counts.contains_key(&words) {
+        *counts.entry(words).or_default() += 1;
+    }
 }
 
 impl Prepared {
@@ -184,6 +214,7 @@ struct Index<'a> {
     causes: Vec<String>,
     limit_reached: bool,
     prospects: HashMap<String, u64>,
+    refusals: HashMap<String, u64>,
 }
 
 impl Index<'_> {
@@ -208,6 +239,9 @@ impl Index<'_> {
         };
         if selected && kept.is_none() {
             kept = self.keeps(&letter);
+            if let Some((Why::Refused, Some(words))) = &kept {
+                tell(&mut self.refusals, words.clone());
+            }
         }
         let cause = letter.cause.id.as_str();
         if selected && self.causes.len() < 2 && self.causes.iter().all(|known| known != cause) {
@@ -216,7 +250,7 @@ impl Index<'_> {
         if selected && kept.is_none() {
             for prospect in &letter.context.prospects {
                 if let Prospect::OneTry { why } = prospect {
-                    *self.prospects.entry(format!("one try only: {why}")).or_default() += 1;
+                    tell(&mut self.prospects, format!("one try only: {why}"));
                 }
             }
         }

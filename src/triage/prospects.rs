@@ -53,11 +53,17 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
         );
         stays = Some((why, "raise redrive.dedup_window if that is safe".to_owned()));
     }
+    let mut adds = vec![stamp::RUN.to_owned(), format!("{} {count}", stamp::COUNT), stamp::FROM.to_owned()];
+    let headers = &letter.raw.message.headers;
+    let origin = letter.context.origin.as_ref().is_some_and(|it| it.topic.is_some() || it.queue.is_some());
+    if origin && !headers.has(stamp::ORIGIN) && !headers.has(stamp::DEATHS) {
+        adds.push(stamp::ORIGIN.to_owned());
+    }
     Deed {
         stays,
         target: target.to_owned(),
         start: start(letter, channel, target),
-        adds: vec![stamp::RUN.to_owned(), format!("{} {count}", stamp::COUNT), stamp::FROM.to_owned()],
+        adds,
         travel,
         stay: had.saturating_sub(travel),
     }

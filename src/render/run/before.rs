@@ -69,9 +69,12 @@ pub struct Left {
     pub planned: u64,
 }
 
+/// Reasons that are told one by one; `show` tells that of each letter.
+const MOST_TOLD: usize = 3;
+
 fn words(why: Why) -> &'static str {
     match why {
-        Why::Refused => "must not be sent as they are (redrive show says why)",
+        Why::Refused => "must not be sent as they are",
         Why::OtherOrigin => "died in another queue than this channel's",
         Why::MaxRedrives => "redriven as often as allowed (max_redrives)",
         Why::DedupWindow => "older than dedup_window: consumers may have forgotten their ids",
@@ -138,6 +141,12 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
     }
     for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| !why.holds()) {
         lines.push(kept("skip", *why, *letters, *groups));
+        if *why == Why::Refused {
+            let told = &it.prepared.refusals[..it.prepared.refusals.len().min(MOST_TOLD)];
+            for (words, letters) in told {
+                lines.push(format!("          {:>5}  {words}", number(*letters)).into());
+            }
+        }
     }
     for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| why.holds()) {
         lines.push(kept("hold", *why, *letters, *groups));
@@ -225,15 +234,23 @@ pub fn dry_run(ui: &mut Ui, it: &Before<'_>, real: &[String]) {
     ui.next(real);
 }
 
+/// What stays, by reason; refusals with their reasons in words, the most frequent.
+fn kept_json(prepared: &Prepared) -> Vec<serde_json::Value> {
+    let entry = |(why, letters, groups): &(Why, u64, u64)| {
+        let mut entry = json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups});
+        if *why == Why::Refused {
+            let told = prepared.refusals.iter().take(MOST_TOLD);
+            entry["reasons"] =
+                told.map(|(words, letters)| json!({"words": words, "letters": letters})).collect();
+        }
+        entry
+    };
+    prepared.summary.kept.iter().map(entry).collect()
+}
+
 fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
     let summary = &it.prepared.summary;
-    let kept: Vec<_> = summary
-        .kept
-        .iter()
-        .map(|(why, letters, groups)| {
-            json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups})
-        })
-        .collect();
+    let kept = kept_json(it.prepared);
     let waiting: Vec<_> = summary
         .waiting
         .iter()
@@ -289,13 +306,7 @@ pub fn nothing_to_send(ui: &mut Ui, it: &Before<'_>) {
 pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out: &str, next: &[String]) {
     let summary = &prepared.summary;
     if ui.json() {
-        let kept: Vec<_> = summary
-            .kept
-            .iter()
-            .map(|(why, letters, groups)| {
-                json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups})
-            })
-            .collect();
+        let kept = kept_json(prepared);
         return ui.document(&json!({
             "schema": "redrive.select.v1",
             "channel": head.channel,

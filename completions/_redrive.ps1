@@ -346,6 +346,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Show what would be sent, and send nothing')
             [CompletionResult]::new('--allow-stale', '--allow-stale', [CompletionResultType]::ParameterName, 'Run what is left of a manifest whose letters are gone or changed in part')
             [CompletionResult]::new('--take-over', '--take-over', [CompletionResultType]::ParameterName, 'Take the dead-letter queue from a run that may be alive')
+            [CompletionResult]::new('--native', '--native', [CompletionResultType]::ParameterName, 'Let the broker move all by itself: no limit, no filter, no marks')
             [CompletionResult]::new('--dedupe', '--dedupe', [CompletionResultType]::ParameterName, 'Send one of letters with one event id and body, and settle the others')
             [CompletionResult]::new('--past-dedup-window', '--past-dedup-window', [CompletionResultType]::ParameterName, 'Also letters older than the dedup_window: consumers may have forgotten their ids')
             [CompletionResult]::new('--any-origin', '--any-origin', [CompletionResultType]::ParameterName, 'Also letters that died in another queue than this channel''s')

@@ -324,6 +324,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --dry-run 'Show what would be sent, and send nothing'
             cand --allow-stale 'Run what is left of a manifest whose letters are gone or changed in part'
             cand --take-over 'Take the dead-letter queue from a run that may be alive'
+            cand --native 'Let the broker move all by itself: no limit, no filter, no marks'
             cand --dedupe 'Send one of letters with one event id and body, and settle the others'
             cand --past-dedup-window 'Also letters older than the dedup_window: consumers may have forgotten their ids'
             cand --any-origin 'Also letters that died in another queue than this channel''s'

@@ -255,6 +255,7 @@ jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l dry-run -d 'Show what would be sent, and send nothing'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l allow-stale -d 'Run what is left of a manifest whose letters are gone or changed in part'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l take-over -d 'Take the dead-letter queue from a run that may be alive'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l native -d 'Let the broker move all by itself: no limit, no filter, no marks'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'Also letters that died in another queue than this channel\'s'

@@ -65,6 +65,9 @@ pub struct LookCost {
     pub changed: Vec<String>,
     /// What could not be seen, in words.
     pub unseen: Vec<String>,
+    /// About how many letters more a look will show when those of this one are gone: the broker hides them
+    /// behind what it has handed out. 0: none, or it does not do that.
+    pub behind: u64,
 }
 
 /// One look: pages in the broker's order of arrival, in bounded memory. Dropping it gives back, as far as

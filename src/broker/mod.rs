@@ -4,6 +4,7 @@
 //! per channel; nothing outside this folder asks which broker it is. A fourth broker is one file (or folder)
 //! here, its `mod` line and its line in [`BROKERS`].
 
+mod bulk;
 mod error;
 mod holder;
 mod kafka;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
+pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
 pub use looking::{Browse, Count, Depth, Depths, LookCost, Pages, Reader, Snapshot, Want};
 pub use moving::{
@@ -124,6 +126,8 @@ pub struct Capabilities {
     pub relocate: Atomicity,
     /// May consecutive letters of one group go in one batch (rule 5)?
     pub ordered_batch: bool,
+    /// Can it move all of a dead-letter queue by itself (`run --native`)?
+    pub bulk: BulkMoves,
     /// How many letters it hands out in one answer before a group is locked: of a group that is cut there, the
     /// rest cannot be seen until the first ones are gone. `None`: it does not lock groups.
     pub group_lock: Option<u32>,

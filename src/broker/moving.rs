@@ -176,6 +176,15 @@ pub trait Relocate: Send + Sync {
     async fn reach(&self, _channel: &Channel) -> Result<Option<String>> {
         Ok(None)
     }
+
+    /// Starts moving all of the dead-letter queue to where the channel returns, by the broker's own means and at
+    /// most at this rate; only with [`super::BulkMoves::All`].
+    ///
+    /// # Errors
+    /// What the broker, or the adapter before it, refuses: nothing was begun.
+    async fn bulk(&self, _channel: &Channel, _per_second: Option<u32>) -> Result<Box<dyn super::BulkMover>> {
+        Err(super::bulk::none())
+    }
 }
 
 /// The session of one run on one dead-letter queue.

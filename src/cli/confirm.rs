@@ -42,6 +42,11 @@ pub struct Consent<'a> {
 }
 
 impl Yes {
+    /// Does it allow a number that was counted, and no letter more?
+    pub fn only(&self) -> bool {
+        matches!(self.yes, Some(Counted::Only(_)))
+    }
+
     /// Asks, unless the flag answers.
     ///
     /// # Errors

@@ -104,6 +104,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         )));
     };
     let row = one_run(&ledger, &args.run, &at)?;
+    if row.path == super::native::PATH {
+        return Err(CommandError::refused(format!(
+            "run {} was a move of the broker's own: it is not resumed, and what it left is as it was",
+            row.id
+        ))
+        .next(ctx.command(&["inspect", &row.channel])));
+    }
     let loaded = ctx.topology()?;
     let channel = loaded.channel(&row.channel)?;
     let Some(decl) = loaded.topology.broker(&row.broker) else {
@@ -139,6 +146,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         ..Settings::default()
     };
     let path = ledger.manifest_path(&row.id).map_err(told)?;
+    super::passes::put_in_place(&path, row.counts.planned)
+        .map_err(|fault| CommandError::failed(format!("could not use {}: {fault}", path.display())))?;
     let (head, count) = Reader::verify(&path)
         .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", path.display())))?;
     if count != row.counts.planned {
@@ -264,6 +273,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         resume: Some(orders),
         sending,
         events,
+        passes: None,
     };
     finish(ctx, ready).await
 }

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
+use super::frozen::Frozen;
+use super::native::Asked;
+use super::passes::Passes;
 use super::select::open_elsewhere;
 use super::selecting::{Selecting, limit};
 use super::sending::{
@@ -16,7 +19,7 @@ use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
 use crate::broker::{Broker, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
-use crate::manifest::{Head, OrderPolicy, Reader, SCHEMA};
+use crate::manifest::{Head, OrderPolicy, SCHEMA};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
 use crate::run::prepare::Prepared;
@@ -69,6 +72,9 @@ pub struct Args {
     /// JSON lines of what happens, to a file or to - (stdout)
     #[arg(long, value_name = "FILE|-")]
     events: Option<PathBuf>,
+    /// Let the broker move all by itself: no limit, no filter, no marks
+    #[arg(long)]
+    native: bool,
     /// Where runs are recorded; else REDRIVE_LEDGER, else the state folder
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
@@ -108,10 +114,16 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     aside_for(ctx, args.events.as_deref());
     let asked = limit(args.limit.as_deref())?;
     let manifest = is_manifest(&args.what);
+    if args.native && !manifest {
+        return super::native::run(ctx, native(ctx, &args)).await;
+    }
     if asked.is_none() && !manifest {
         let mut next = ctx.command(&["run", &args.what]);
         next.extend(["--limit", "200", "--dry-run"].map(str::to_owned));
         return Err(CommandError::usage("a run needs a bound: a manifest, or --limit N (or all)").next(next));
+    }
+    if args.native {
+        return Err(CommandError::usage("a native move takes all of a channel, and no manifest"));
     }
     if manifest && (asked.is_some() || args.selecting.is_given()) {
         return Err(CommandError::usage(
@@ -125,7 +137,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         Some(None) => return Err(CommandError::usage("--ramp: a duration has a unit: 30s, 5m")),
     };
     let ledger_at = ledger_path(args.ledger.as_ref())?;
-    let frozen = if manifest { Some(Frozen::read(ctx, &args, &ledger_at)?) } else { None };
+    let frozen = if manifest { Some(Frozen::read(ctx, &args.what, &ledger_at)?) } else { None };
     let loaded = ctx.topology()?;
     let name = frozen.as_ref().map_or(args.what.as_str(), |frozen| frozen.head.channel.as_str());
     let channel = loaded.channel(name)?;
@@ -162,7 +174,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let key = queue_key(&loaded, chosen, &names.dead_letter);
     let open = open_elsewhere(&args.ledger, &key);
     let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
-    let prepared = look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &open).await?;
+    let prepared =
+        look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &open, None).await?;
     if let Some(frozen) = &frozen {
         frozen.stale(&prepared, args.allow_stale, &typed)?;
     }
@@ -210,7 +223,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         let planned = prepared.summary.planned;
         return Ok(if planned == 0 { ExitCode::Done } else { ExitCode::Partial });
     }
-    consent(ctx, &args, chosen, channel, &names.return_to, rate, send, real)?;
+    // --yes=N allows just the N that were shown; a manifest is what was frozen.
+    let room = selection.limit.allows(prepared.summary.planned);
+    let behind = match frozen.is_none() && room && !args.yes.only() {
+        true => prepared.cost.behind,
+        false => 0,
+    };
+    consent(ctx, &args, chosen, channel, &names.return_to, rate, (send, behind), real)?;
     let plan = Plan {
         loaded: &loaded,
         chosen,
@@ -224,12 +243,39 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate,
         ramp,
         judging,
+        passes: (behind > 0).then_some((&selection, &open)),
         selection: match &frozen {
             Some(frozen) => frozen.head.selection.clone(),
             None => selection_words(&selection),
         },
     };
     start(ctx, &args, plan, prepared).await
+}
+
+/// What a native move is asked for, and by which flags for more than it can do.
+fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
+    let judging = &args.judging;
+    let flags = [
+        (args.selecting.is_given(), "filter (--cause, --where, --since, --until)"),
+        (args.ramp.is_some(), "--ramp"),
+        (judging.dedupe, "--dedupe"),
+        (args.allow_stale, "--allow-stale"),
+        (args.events.is_some(), "--events"),
+    ];
+    let mut typed = typed(ctx, args);
+    typed.push("--native".to_owned());
+    Asked {
+        channel: &args.what,
+        limit: args.limit.as_deref(),
+        beyond: flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect(),
+        rate: args.rate.as_deref(),
+        reason: args.reason.as_deref(),
+        dry_run: args.dry_run,
+        yes: &args.yes,
+        ledger: args.ledger.as_ref(),
+        take_over: args.take_over,
+        typed,
+    }
 }
 
 fn selection_words(selection: &Selection) -> String {
@@ -274,15 +320,19 @@ fn consent(
     channel: &Channel,
     target: &str,
     rate: Rate,
-    send: u64,
+    (send, behind): (u64, u64),
     command: Vec<String>,
 ) -> Result<(), CommandError> {
     let title = chosen.title();
     let letters = if send == 1 { "letter" } else { "letters" };
-    let question = format!("Send {send} {letters} to {target} on {title}?");
+    let and = match behind {
+        0 => String::new(),
+        behind => format!(", then those of about {behind} behind them that fit,"),
+    };
+    let question = format!("Send {send} {letters}{and} to {target} on {title}?");
     if rate == Rate::Unlimited {
         let name = channel.name.value.as_str();
-        let ask = format!("Type {name} to send {send} {letters} at once to {target} on {title}:");
+        let ask = format!("Type {name} to send {send} {letters}{and} at once to {target} on {title}:");
         return typed_out(
             &mut ctx.ui,
             ask.into(),
@@ -304,104 +354,6 @@ fn consent(
     )
 }
 
-/// A manifest that was read and whose every line is as it was frozen.
-struct Frozen {
-    path: PathBuf,
-    shown: String,
-    head: Head,
-    count: u64,
-    temporary: bool,
-}
-
-impl Frozen {
-    fn read(ctx: &Context, args: &Args, ledger: &Path) -> Result<Self, CommandError> {
-        let temporary = args.what == "-";
-        let path = if temporary { from_stdin(ctx, ledger)? } else { PathBuf::from(&args.what) };
-        let shown = if temporary { "stdin".to_owned() } else { args.what.clone() };
-        match Reader::verify(&path) {
-            Ok((head, count)) => Ok(Self { path, shown, head, count, temporary }),
-            Err(fault) => {
-                if temporary {
-                    let _ = std::fs::remove_file(&path);
-                }
-                Err(CommandError::refused(format!("{shown} cannot be taken for a manifest: {fault}"))
-                    .hint("Nothing was sent. Select again to freeze a new one."))
-            }
-        }
-    }
-
-    /// Is it for this broker, this queue and the target that the topology says? A manifest is hostile input.
-    fn check(&self, chosen: Chosen<'_>, target: &str, queue: &str) -> Result<(), CommandError> {
-        let differs = |what: &str, theirs: &str, ours: &str| {
-            CommandError::refused(format!(
-                "{} was frozen for {what} {}, the topology says {ours}",
-                self.shown,
-                theirs.escape_default()
-            ))
-            .hint("Nothing was sent. Select again, or name the topology that it was frozen with.")
-        };
-        if self.head.broker != chosen.name() {
-            return Err(differs("broker", &self.head.broker, chosen.name()));
-        }
-        if self.head.queue != queue {
-            return Err(differs("dead-letter queue", &self.head.queue, queue));
-        }
-        if self.head.target != target {
-            return Err(differs("target", &self.head.target, target));
-        }
-        Ok(())
-    }
-
-    fn stale(&self, prepared: &Prepared, allowed: bool, typed: &[String]) -> Result<(), CommandError> {
-        let Some(found) = prepared.found else { return Ok(()) };
-        if found.gone + found.changed == 0 || allowed {
-            return Ok(());
-        }
-        let mut what = Vec::new();
-        if found.gone > 0 {
-            what.push(format!("{} of {} letters are gone", found.gone, self.count));
-        }
-        if found.changed > 0 {
-            what.push(format!("{} of {} are not what they were", found.changed, self.count));
-        }
-        let mut next = typed.to_vec();
-        next.push("--allow-stale".to_owned());
-        Err(CommandError::refused(format!("{} is stale: {}", self.shown, what.join(", ")))
-            .hint(format!(
-                "Frozen at {}. To run the other {}:",
-                self.head.at.format("%Y-%m-%d %H:%M:%SZ"),
-                found.same
-            ))
-            .next(next))
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        if self.temporary {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// A manifest from stdin is kept beside the ledger while it is used: it is read twice.
-fn from_stdin(ctx: &Context, ledger: &Path) -> Result<PathBuf, CommandError> {
-    let ledger = Ledger::open(ledger).map_err(|error| ledger_error(ledger, &error))?;
-    let path = ledger
-        .manifest_path(&format!("stdin-{}", ctx.new_id(8)))
-        .map_err(|error| ledger_error(ledger.path(), &error))?;
-    let copied = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| std::io::copy(&mut std::io::stdin().lock(), &mut file));
-    match copied {
-        Ok(_) => Ok(path),
-        Err(error) => Err(CommandError::failed(format!("could not keep the manifest from stdin: {error}"))),
-    }
-}
-
 /// Everything that is decided before a run begins.
 struct Plan<'a> {
     loaded: &'a Loaded,
@@ -417,6 +369,8 @@ struct Plan<'a> {
     ramp: Duration,
     judging: Judging,
     selection: String,
+    /// What a further pass selects by, and what other runs left open.
+    passes: Option<(&'a Selection, &'a std::collections::HashMap<String, String>)>,
 }
 
 async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepared) -> Outcome {
@@ -515,6 +469,10 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         return Err(error);
     }
     let sending = summary.send + summary.twins;
+    let passes = plan.passes.and_then(|(selection, open)| {
+        let (chosen, channel) = (plan.chosen, plan.channel);
+        Passes::of(plan.broker, chosen, channel, selection, &plan.judging, open, &task, &prepared)
+    });
     drop(prepared);
     let rows = ledger.runs_like(&run).map_err(told)?;
     let Some(row) = rows.into_iter().next() else {
@@ -535,6 +493,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
             resume: None,
             sending,
             events,
+            passes,
         },
     )
     .await
@@ -566,7 +525,7 @@ pub(super) fn open_events(path: Option<&Path>) -> Result<Option<Box<dyn Write + 
 }
 
 /// `r`, then the time in 32 s steps and chance: later runs sort later, and a few characters are enough.
-fn new_run_id(ctx: &Context) -> String {
+pub(super) fn new_run_id(ctx: &Context) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut time = u64::try_from(ctx.clock.now().millis() / 32_000).unwrap_or(0);
     let mut digits = Vec::new();

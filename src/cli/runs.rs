@@ -94,6 +94,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             count_again(&ledger, &mut row, alive).map_err(told)?;
             let next = match row.state {
                 RunState::Done => Vec::new(),
+                _ if row.path == super::native::PATH => ctx.command(&["inspect", &row.channel]),
                 RunState::Running if alive => Vec::new(),
                 _ => ctx.command(&["resume", &row.id]),
             };

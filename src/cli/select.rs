@@ -67,7 +67,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let key = super::sending::queue_key(&loaded, chosen, &names.dead_letter);
     let open = open_elsewhere(&args.ledger, &key);
     let prepared =
-        look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &open).await?;
+        look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &open, None).await?;
     let head = Head {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::passes::Passes;
 use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
@@ -15,7 +16,7 @@ use crate::ledger::{Holder, Ledger, LedgerError, Lock, RunRow, RunState, process
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run::{self as screen, Watch};
 use crate::run::engine::{Cause, End, EngineError, Job, Settings, drive};
-use crate::run::prepare::{PrepareError, Prepared, Request, prepare};
+use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
 use crate::run::recovery::Orders;
 use crate::selection::Selection;
 use crate::topology::{Channel, Rate};
@@ -152,10 +153,14 @@ pub async fn look_through(
     manifest: Option<&Path>,
     judging: &Judging,
     open: &HashMap<String, String>,
+    pass: Option<&Pass>,
 ) -> Result<Prepared, CommandError> {
     let (names, capabilities) = lowered(chosen, channel)?;
-    if let Some(cost) =
-        broker.cost_of_looking(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?
+    if pass.is_none()
+        && let Some(cost) = broker
+            .cost_of_looking(channel)
+            .await
+            .map_err(|error| CommandError::broker(chosen.name(), &error))?
     {
         ctx.ui.note(cost);
     }
@@ -171,6 +176,7 @@ pub async fn look_through(
         any_origin: judging.any_origin,
         now: ctx.clock.now(),
         open_elsewhere: open,
+        pass,
     };
     let mut progress = crate::render::Progress::new();
     let began = ctx.clock.elapsed();
@@ -185,8 +191,10 @@ pub async fn look_through(
     .await;
     progress.clear();
     let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
-    for what in &prepared.cost.unseen {
-        ctx.ui.note(format!("{what}."));
+    if pass.is_none() {
+        for what in &prepared.cost.unseen {
+            ctx.ui.note(format!("{what}."));
+        }
     }
     one_cause(selection.cause.as_deref(), &prepared.causes)?;
     Ok(prepared)
@@ -294,6 +302,8 @@ pub struct Ready<'a> {
     pub sending: u64,
     /// Where events go.
     pub events: Option<Box<dyn std::io::Write + Send>>,
+    /// How it goes on with what could not be seen when it began.
+    pub passes: Option<Passes<'a>>,
 }
 
 /// Drives a run to its end and says how it ended.
@@ -306,16 +316,8 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
     let (stop, stopping) = watch::channel(false);
     let (names, capabilities) = lowered(ready.chosen, ready.channel)?;
     let path = ready.ledger.path().to_owned();
-    let manifest = ready
-        .ledger
-        .manifest_path(&ready.row.id)
-        .map_err(|error| ledger_error(&path, &error))
-        .and_then(|file| {
-            Reader::open(&file)
-                .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", file.display())))
-        })?;
     let title = ready.chosen.title();
-    let context = screen::RunScreen {
+    let mut context = screen::RunScreen {
         run: ready.row.id.clone(),
         channel: ready.channel.name.value.clone(),
         broker: ready.chosen.name().to_owned(),
@@ -331,13 +333,21 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         .ledger
         .event(ready.row.n, ctx.clock.now(), &ctx.who, what, Some(&text))
         .map_err(|error| ledger_error(&path, &error))?;
-    let Some(mover) = ready.mover.take() else {
-        return Err(CommandError::bug("a run without a session"));
-    };
     let began = ctx.clock.now();
-    let (result, code) = {
-        let mut watching = Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone());
-        watching.begun(ready.row.counts.planned, ready.sending, ready.kept);
+    let (mut seen, mut took, mut moved) = (0, Duration::ZERO, 0);
+    let (result, code) = loop {
+        let Some(mover) = ready.mover.take() else {
+            return Err(CommandError::bug("a run without a session"));
+        };
+        let manifest = own_manifest(&ready)?;
+        let mut watching =
+            Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
+        match &ready.passes {
+            Some(passes) if passes.number() > 1 => {
+                watching.goes_on(passes.number(), ready.row.counts.planned, ready.sending, ready.kept);
+            }
+            _ => watching.begun(ready.row.counts.planned, ready.sending, ready.kept),
+        }
         let job = Job {
             clock: ctx.clock.clone(),
             channel: ready.channel,
@@ -352,12 +362,12 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             mover,
             settings: ready.settings.clone(),
             resume: ready.resume,
-            stopping,
+            stopping: stopping.clone(),
             observer: &mut watching,
         };
         let mut driving = Box::pin(drive(job));
         let mut code = None;
-        let result = loop {
+        let mut result = loop {
             tokio::select! {
                 result = &mut driving => break Some(result),
                 _ = told.changed() => {
@@ -372,11 +382,41 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         };
         // Dropped here: after a second signal nothing more is written.
         drop(driving);
-        if let Some(Ok(end)) = &result {
+        (ready.events, seen) = watching.over();
+        if let Some(Ok(end)) = &mut result {
+            took += end.took;
+            moved += end.moved_now;
+            let goes_on = code.is_none() && end.cause.is_none();
+            if goes_on && let Some(mut passes) = ready.passes.take() {
+                let mut failed = None;
+                let more = tokio::select! {
+                    more = passes.next(ctx, &mut ready, end) => more.unwrap_or_else(|error| {
+                        // No false success: what stands behind was not come to.
+                        failed = Some(error.message().to_owned());
+                        false
+                    }),
+                    _ = told.changed() => {
+                        code = told.borrow().code;
+                        false
+                    }
+                };
+                end.cause = failed.map(|text| {
+                    let what = "look at the letters behind those that were sent";
+                    Cause::Broker(BrokerError::new(ErrorKind::Other, what, text))
+                });
+                if more {
+                    ready.passes = Some(passes);
+                    context.sending = ready.sending;
+                    continue;
+                }
+            }
+            (end.took, end.moved_now) = (took, moved);
             let exit = code_of(end, code);
+            let mut watching =
+                Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
             watching.ended(state_of(end, exit).word(), exit.number(), &end.counts);
         }
-        (result, code)
+        break (result, code);
     };
     let command = ctx.command(&["resume", &ready.row.id]);
     match result {
@@ -414,6 +454,15 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             Ok(code)
         }
     }
+}
+
+fn own_manifest(ready: &Ready<'_>) -> Result<Reader<std::io::BufReader<std::fs::File>>, CommandError> {
+    let file = ready
+        .ledger
+        .manifest_path(&ready.row.id)
+        .map_err(|error| ledger_error(ready.ledger.path(), &error))?;
+    Reader::open(&file)
+        .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", file.display())))
 }
 
 #[allow(clippy::too_many_arguments)]

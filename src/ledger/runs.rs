@@ -285,6 +285,25 @@ impl Ledger {
         Ok(())
     }
 
+    /// A run goes on with letters that could not be seen when it began: `planned` is the new number of all.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn extend_run(&mut self, run: i64, planned: u64, settings: &str, now: Time) -> Result<()> {
+        self.durable(true)?;
+        self.sql.execute(
+            "UPDATE runs SET planned = ?2, settings = ?3, seen = ?4 WHERE n = ?1",
+            params![run, planned, settings, now.millis()],
+        )?;
+        // Those behind a letter that stays are judged again, as in another part of a run.
+        self.sql.execute(
+            "DELETE FROM notes WHERE run = ?1 AND (outcome = 'untouched' OR outcome = 'unsettled' \
+             OR outcome = 'held' AND code = 'behind_in_run')",
+            [run],
+        )?;
+        Ok(())
+    }
+
     /// Counts so far, and a sign of life.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::Digest;
 
-use super::{Foot, Head, Line, SCHEMA, check_of, hex};
+use super::{Fault, Foot, Head, Line, Reader, SCHEMA, check_of, hex};
 
 /// A manifest being written, under `<path>.part` until [`Writer::finish`].
 pub struct Writer {
@@ -49,6 +49,24 @@ impl Writer {
         serde_json::to_writer(&mut writer.line, head)?;
         writer.put(true)?;
         Ok(writer)
+    }
+
+    /// Begins one at `path` with the head and the letters of `old`: more are appended to it.
+    ///
+    /// # Errors
+    /// The fault of `old`, or what the system says.
+    pub fn extend(old: &Path, path: &Path) -> Result<Self, Fault> {
+        let mut reader = Reader::open(old)?;
+        let mut writer = Self::create(path, &reader.head().clone())?;
+        while let Some(line) = reader.next_line()? {
+            writer.line(&line)?;
+        }
+        Ok(writer)
+    }
+
+    /// Letters so far.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Appends a letter. The caller numbers them from 1.

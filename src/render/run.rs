@@ -1,6 +1,7 @@
 //! The screens of `select`, `run` and `resume`: before the prompt, while it runs, at its end.
 
 mod before;
+pub mod bulk;
 mod ended;
 mod watch;
 

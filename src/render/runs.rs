@@ -107,6 +107,9 @@ pub fn show(
         row.rate
     ));
     ui.say(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection));
+    if row.path == "broker_move" {
+        ui.say("  how       by the broker itself: no letter is named here, counts are its estimates");
+    }
     if row.unsettled > 0 {
         ui.say(format!("  unsettled {} moved, original not removed", number(row.unsettled)));
     }

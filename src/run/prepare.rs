@@ -1,7 +1,7 @@
 //! Before a run: the first pass over a snapshot. Every letter is read once and indexed on disk; then it is
 //! known which of the selected ones may go, and why the others may not (rules 2, 5, 6, 9).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::copy;
@@ -38,6 +38,34 @@ pub struct Request<'a> {
     pub now: Time,
     /// Positions that another run left open, and that run (m17).
     pub open_elsewhere: &'a HashMap<String, String>,
+    /// This is a further pass of a run: what it may take.
+    pub pass: Option<&'a Pass>,
+}
+
+/// What a further pass of a run may take: letters of the extent that its first look began with, which it could
+/// not see then (rule 2). What the run knows already stays what it is, and holds its group as before.
+#[derive(Debug, Clone, Default)]
+pub struct Pass {
+    /// Nothing that came later: a letter that died again is not chased.
+    pub until: Time,
+    /// Hashes of the positions in the run's manifest.
+    pub known: HashSet<u64>,
+}
+
+impl Pass {
+    /// A position as [`Pass::known`] has it.
+    pub fn hash(position: &str) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        position.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn takes(&self, letter: &DeadLetter) -> bool {
+        // Without a time of writing nothing shows that it was there.
+        letter.raw.facts.written_at.is_some_and(|(at, _)| at <= self.until)
+            && !self.known.contains(&Self::hash(letter.raw.position.as_str()))
+    }
 }
 
 /// A snapshot, indexed and judged.
@@ -206,6 +234,27 @@ impl Prepared {
     }
 }
 
+impl Prepared {
+    /// Appends the selection to a manifest that has letters already, numbered on. Gives the number of all.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    pub fn append(
+        &self,
+        mut writer: Writer,
+        mut each: impl FnMut(&Line) -> Result<(), LedgerError>,
+    ) -> Result<u64, PrepareError> {
+        let before = writer.count();
+        self.scratch.lines::<PrepareError>(|mut line| {
+            line.seq += before;
+            line.twin_of = line.twin_of.map(|seq| seq + before);
+            each(&line)?;
+            Ok(writer.line(&line)?)
+        })?;
+        Ok(writer.finish()?)
+    }
+}
+
 struct Index<'a> {
     request: &'a Request<'a>,
     scratch: Scratch,
@@ -235,6 +284,7 @@ impl Index<'_> {
                     true
                 }
             },
+            None if self.request.pass.is_some_and(|pass| !pass.takes(&letter)) => false,
             None => self.is_selected(&letter),
         };
         if selected && kept.is_none() {

@@ -453,7 +453,7 @@ impl Pages for Look {
     }
 
     async fn close(self: Box<Self>) -> Result<LookCost> {
-        Ok(LookCost { read: self.read, hidden: self.hidden, changed: Vec::new(), unseen: self.unseen })
+        Ok(LookCost { read: self.read, hidden: self.hidden, unseen: self.unseen, ..LookCost::default() })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options::{self, Refused};
 use super::super::{
-    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
+    Atomicity, BulkMoves, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
@@ -38,6 +38,7 @@ impl Kind for KafkaKind {
             peek: Peek::Pure,
             relocate: Atomicity::Transaction,
             ordered_batch: true,
+            bulk: BulkMoves::No("it has no move of its own"),
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

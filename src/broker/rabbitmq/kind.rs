@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options;
 use super::super::{
-    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
+    Atomicity, BulkMoves, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use super::address::Address;
 use crate::diagnostic::Diagnostic;
@@ -56,6 +56,7 @@ impl Kind for RabbitKind {
             peek: if stream { Peek::Pure } else { Peek::Marks("delivery count +1 on each letter looked at") },
             relocate: Atomicity::PublishThenSettle,
             ordered_batch: false,
+            bulk: BulkMoves::No("it has no move of its own"),
             group_lock: None,
             order: Order::PerQueue,
             dedup: Dedup::None,

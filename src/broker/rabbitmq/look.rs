@@ -147,7 +147,7 @@ impl Look {
 
     fn cost(&self) -> LookCost {
         let read = self.state.read;
-        let mut cost = LookCost { read, hidden: 0, changed: Vec::new(), unseen: self.unseen.clone() };
+        let mut cost = LookCost { read, unseen: self.unseen.clone(), ..LookCost::default() };
         let held = read + self.state.taken;
         if held > 0 {
             let letters = if held == 1 { "1 letter".to_owned() } else { format!("{held} letters") };

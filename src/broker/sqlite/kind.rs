@@ -6,8 +6,8 @@ use super::Sqlite;
 use super::file::path_of;
 use crate::broker::naming::{self, Placed};
 use crate::broker::{
-    Atomicity, Broker, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
-    options,
+    Atomicity, Broker, BulkMoves, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening,
+    Order, Peek, options,
 };
 use crate::diagnostic::Diagnostic;
 use crate::topology::{BrokerDecl, Channel, ServedBy, Topology, codes};
@@ -38,6 +38,7 @@ impl Kind for SqliteKind {
             peek: Peek::Pure,
             relocate: Atomicity::Transaction,
             ordered_batch: true,
+            bulk: BulkMoves::No("it has no move of its own"),
             group_lock: None,
             order: Order::PerGroup,
             dedup: Dedup::RunAndSeq,

@@ -23,8 +23,6 @@ pub(super) const HIDE: Duration = Duration::from_secs(300);
 const GIVE_BACK: Duration = Duration::from_secs(5);
 /// Receives under way at once.
 const AT_ONCE: usize = 8;
-/// A standard queue stops handing out at about 120,000 in flight, silently on long polls (S23).
-const MOST_HELD: usize = 100_000;
 /// Empty answers in a row after which a pass is at its end, if the counts agree.
 const EMPTY_ROUNDS: u32 = 2;
 
@@ -42,6 +40,8 @@ pub(super) struct Queue {
     pub(super) max_bytes: u64,
     /// `maxReceiveCount` of the queue's own redrive policy: a look may push letters on (S24).
     pub(super) max_receives: Option<u32>,
+    /// Where that policy sends them.
+    pub(super) passes_on_to: Option<String>,
     /// When it was made, in the broker's words: a queue deleted and made anew has another one.
     created: String,
 }
@@ -90,6 +90,9 @@ impl Queue {
                 .cloned()
                 .unwrap_or_default(),
             max_receives: policy.and_then(|text| super::policy::max_receive_count(text)),
+            passes_on_to: policy
+                .and_then(|text| super::policy::redrive(text))
+                .map(|policy| super::policy::name_of(&policy.target_arn).to_owned()),
         }
     }
 
@@ -135,6 +138,20 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
         },
         message,
     })
+}
+
+/// Nothing comes, and it is not the end: so many are in flight that SQS hands out no more (S23).
+pub(super) fn blocked(counts: &Queue) -> BrokerError {
+    BrokerError::new(
+        ErrorKind::Throttled,
+        format!("receive from {}", counts.name),
+        format!(
+            "blocked: about {} letters are in flight, the limit of SQS; the queue is not empty, about {} wait",
+            counts.in_flight, counts.visible
+        ),
+    )
+    .code("in-flight limit")
+    .hint("somebody holds them: stop that reader, or wait until its visibility timeout is over")
 }
 
 /// One receive of up to ten with everything asked for (S10).
@@ -227,6 +244,8 @@ pub(super) struct Look {
     full: bool,
     /// Handed out and not in the extent: sent after the look began.
     later: u64,
+    /// Letters that have been received as often as the queue's own redrive policy allows (S24).
+    spent: u64,
     /// Still in the queue as visible when no more came: of a FIFO queue those behind the ones that we hold.
     behind: u64,
 }
@@ -253,6 +272,7 @@ impl Look {
             done: false,
             full: false,
             later: 0,
+            spent: 0,
             behind: 0,
         })
     }
@@ -293,6 +313,9 @@ impl Pages for Look {
                             new.insert((order, receipt));
                             // What was sent after the look began is not in its extent (rule 2).
                             let Some(letter) = letter(&self.queue, &raw, order) else { continue };
+                            let most = self.queue.max_receives;
+                            self.spent +=
+                                u64::from(most.is_some_and(|most| letter.facts.deliveries >= Some(most)));
                             let began = self.snapshot.taken_at;
                             if letter.facts.written_at.is_none_or(|(at, _)| at <= began) {
                                 page.push(letter);
@@ -303,9 +326,10 @@ impl Pages for Look {
                     }
                 }
             }
-            if self.held.len() >= MOST_HELD {
+            if self.held.len() >= self.client.most_in_flight {
                 self.full = true;
                 self.done = true;
+                self.behind = Queue::read(&self.client, &self.queue.name).await?.visible;
             }
             if self.queue.fifo {
                 // Answers of calls side by side: groups are whole in each, the queue's order is across them.
@@ -315,8 +339,13 @@ impl Pages for Look {
                 self.empty_rounds += 1;
                 // Only messages that were seen before came back, or none: the pass is over. An empty answer
                 // alone proves nothing while the count says that there are more.
-                let waiting = Queue::read(&self.client, &self.queue.name).await?.visible;
+                let counts = Queue::read(&self.client, &self.queue.name).await?;
+                let waiting = counts.visible;
                 self.behind = waiting;
+                let others = counts.in_flight.saturating_sub(self.held.len() as u64);
+                if seen == 0 && waiting > 0 && others >= self.client.most_in_flight as u64 {
+                    return Err(blocked(&counts));
+                }
                 // What stays behind on a FIFO queue is locked by what we hold: no answer will bring it.
                 let locked = self.queue.fifo && !self.held.is_empty();
                 let enough = if waiting == 0 || locked { EMPTY_ROUNDS } else { 5 };
@@ -338,6 +367,13 @@ impl Pages for Look {
         if read > 0 {
             cost.changed.push(format!("receive count +1 on {read} letters"));
         }
+        if let (1.., Some(most)) = (self.spent, self.queue.max_receives) {
+            cost.unseen.push(format!(
+                "{} letters were received {most} times by now: the next receive, a look or a run, makes SQS move them on to {}",
+                self.spent,
+                self.queue.passes_on_to.as_deref().unwrap_or("another queue")
+            ));
+        }
         if refused > 0 {
             cost.changed
                 .push(format!("{refused} letters stay out of view for up to {}", crate::clock::exact(HIDE)));
@@ -349,8 +385,12 @@ impl Pages for Look {
             cost.unseen.push(format!("{} letters came after the look began", self.later));
         }
         if self.full {
-            cost.unseen.push(format!("the look ended at {MOST_HELD} letters: SQS hands out no more at once"));
+            cost.unseen.push(format!(
+                "the look ended at {read} letters, about {} more are there: SQS hands out only so many at once",
+                self.behind
+            ));
         }
+        cost.behind = self.behind;
         if self.queue.fifo {
             let rule = "a FIFO queue shows at most ten letters of a group at once";
             cost.unseen.push(match self.behind {
@@ -411,5 +451,36 @@ impl Look {
         let refused = for_all(&self.client, &self.queue, &receipts, 0).await?.len();
         self.held.clear();
         Ok(refused)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    /// A letter sent so many hours ago, in a queue that keeps four days, and what is left of them.
+    fn left(name: &str, sent_hours_ago: i64) -> Duration {
+        const NOW: i64 = 1_790_000_000_000;
+        let attributes = HashMap::from([("MessageRetentionPeriod".to_owned(), "345600".to_owned())]);
+        let queue = Queue::of(name, "http://localhost/0/q".to_owned(), &attributes);
+        let raw = SqsMessage::builder()
+            .message_id("m1")
+            .body("{}")
+            .attributes(
+                MessageSystemAttributeName::SentTimestamp,
+                (NOW - sent_hours_ago * 3_600_000).to_string(),
+            )
+            .build();
+        let expires = letter(&queue, &raw, 0).unwrap().facts.expires_at.unwrap();
+        expires.since(Time::from_millis(NOW))
+    }
+
+    /// On a standard queue SentTimestamp is the first send, however long it was in the source; a FIFO queue sets it
+    /// anew on the move. Retention counts from it on both.
+    #[test]
+    fn s25_retention_left_counts_from_what_the_queue_kept() {
+        assert_eq!(left("orders-dlq", 3 * 24 + 20), Duration::from_secs(4 * 3_600));
+        assert_eq!(left("orders-dlq.fifo", 1), Duration::from_secs((3 * 24 + 23) * 3_600));
     }
 }

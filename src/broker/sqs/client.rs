@@ -17,6 +17,9 @@ use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
 use crate::clock::Clock;
 use crate::topology::BrokerDecl;
 
+/// Most letters held at once, unless written.
+const MOST_IN_FLIGHT: usize = 100_000;
+
 /// What every role shares.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -25,6 +28,8 @@ pub(super) struct Client {
     pub(super) place: Arc<Place>,
     /// Is RedriveAllowPolicy ours to set? `options: {redrive_allow_policy: left}` says no: some emulators refuse it.
     pub(super) sets_allow_policy: bool,
+    /// Letters in our hands at once: SQS ends at about 120,000 in flight, and says so on short polls only (S23).
+    pub(super) most_in_flight: usize,
     urls: Arc<Mutex<HashMap<String, Option<String>>>>,
 }
 
@@ -120,6 +125,9 @@ impl Client {
             clock: Arc::clone(&context.clock),
             place: Arc::new(place),
             sets_allow_policy: option(broker, "redrive_allow_policy") != Some("left"),
+            most_in_flight: option(broker, "most_in_flight")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(MOST_IN_FLIGHT),
             urls: Arc::default(),
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::naming::{self, Placed};
 use super::super::options;
 use super::super::{
-    Atomicity, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
+    Atomicity, BulkMoves, Capabilities, Dedup, Delay, Kind, Limits, Names, OpenContext, Opening, Order, Peek,
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
@@ -26,8 +26,18 @@ const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 /// Most bytes of a message, attributes included.
 const MESSAGE_MAX: u64 = 1_048_576;
 
+/// Most messages a second that SQS's own move can be held to (S27).
+const MOVE_MAX: u32 = 500;
+/// What SQS's own move does not keep or cannot do (S26).
+const MOVE_DROPS: &[&str] = &[
+    "each copy gets a new message id and time of sending, and retention starts again",
+    "no mark of the run on the copies: max_redrives does not count them, and no ledger names them",
+    "no limit and no filter; no rule holds a letter back: max_redrives, dedup_window, origin",
+    "letters that arrive while it runs may go too, or may stay",
+];
+
 /// Options that the client takes.
-const OPTIONS: &[&str] = &["endpoint_url", "profile", "redrive_allow_policy", "role_arn"];
+const OPTIONS: &[&str] = &["endpoint_url", "most_in_flight", "profile", "redrive_allow_policy", "role_arn"];
 
 /// See the file's head.
 pub struct SqsKind;
@@ -52,6 +62,12 @@ impl Kind for SqsKind {
             peek: Peek::Marks("receive count +1 on each letter looked at"),
             relocate: Atomicity::PublishThenSettle,
             ordered_batch: false,
+            bulk: match fifo {
+                true => {
+                    BulkMoves::No("SQS's own move keeps no order of groups against what is sent meanwhile")
+                }
+                false => BulkMoves::All { most_per_second: MOVE_MAX, not_kept: MOVE_DROPS },
+            },
             group_lock: fifo.then_some(10),
             order: if fifo { Order::PerGroup } else { Order::None },
             dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },
@@ -74,6 +90,7 @@ impl Kind for SqsKind {
     fn check(&self, _topology: &Topology, broker: &BrokerDecl, channels: &[&Channel]) -> Vec<Diagnostic> {
         let mut found: Vec<Diagnostic> = url(broker).into_iter().chain(account(broker)).collect();
         found.extend(options::check(broker, "SQS", OPTIONS, &[]));
+        found.extend(most_in_flight(broker));
         for channel in channels {
             let fifo = is_fifo(channel);
             for name in naming::placed(channel, &self.names(channel)) {
@@ -146,6 +163,18 @@ fn account(broker: &BrokerDecl) -> Option<Diagnostic> {
         Diagnostic::error(codes::ACCOUNT, format!("`{}` is no AWS account", account.value))
             .at(account.span.clone(), format!("{} characters", account.chars().count()))
             .help("an account has 12 digits; write it in quotes, with its leading zeros")
+    })
+}
+
+/// Whole tens, so that receives stay full; over the limit of SQS it would never be reached (S23).
+fn most_in_flight(broker: &BrokerDecl) -> Option<Diagnostic> {
+    let (name, value) = broker.options.iter().find(|(name, _)| name.value == "most_in_flight")?;
+    let text = value.expose()?;
+    let right = text.parse::<usize>().is_ok_and(|number| (10..=110_000).contains(&number));
+    (!right).then(|| {
+        Diagnostic::error(codes::SETTING_RANGE, "`most_in_flight` is out of range")
+            .at(name.span.clone(), format!("{} characters", text.chars().count()))
+            .help("a number from 10 to 110000; SQS hands out about 120,000 letters at once")
     })
 }
 

@@ -6,6 +6,8 @@ mod kind;
 #[cfg(feature = "sqs")]
 mod browse;
 #[cfg(feature = "sqs")]
+mod calls;
+#[cfg(feature = "sqs")]
 mod client;
 #[cfg(feature = "sqs")]
 mod convert;
@@ -23,5 +25,7 @@ mod send;
 mod serve;
 #[cfg(feature = "sqs")]
 mod stamps;
+#[cfg(feature = "sqs")]
+mod task;
 
 pub use kind::{SqsKind, delay_seconds};

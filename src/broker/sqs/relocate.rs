@@ -8,28 +8,24 @@ use async_trait::async_trait;
 use aws_sdk_sqs::types::Message as SqsMessage;
 
 use super::browse::{self, Queue};
+use super::calls::{self, Received};
 use super::client::Client;
 use super::convert;
-use super::send::refused;
 use crate::broker::{
     Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
     Receipt, Result, Settled, Task,
 };
 use crate::letter::RawLetter;
 
-/// Receives, sends or deletes under way at once.
-const AT_ONCE: usize = 8;
 /// FIFO: a send may be repeated this long after its first try, well inside the five minutes of SQS's own
 /// deduplication (protocol §6).
 const RESEND_WITHIN: Duration = Duration::from_secs(240);
 /// Letters that came before they were wanted are kept up to this many bytes; beyond, only their ids are, and
 /// they are received once more.
 const KEPT_BYTES: u64 = 16 << 20;
-/// Letters in our hands at once: SQS ends at about 120,000 in flight, and says so on short polls only (S23).
-const MOST_HELD: usize = 100_000;
 
 /// One message in our hands.
-struct Held {
+pub(super) struct Held {
     /// SQS's own handle, of its newest receive.
     handle: String,
     /// Which of our claims it is: a receipt of an earlier one is not valid for this one (m21).
@@ -91,7 +87,7 @@ impl Session {
     }
 
     /// The letter that a receipt of ours is for, if that claim is still the one we have.
-    fn holds(&self, receipt: &Receipt) -> Option<(&str, &Held)> {
+    pub(super) fn holds(&self, receipt: &Receipt) -> Option<(&str, &Held)> {
         let (id, claim) = receipt.0.rsplit_once('#')?;
         let (id, held) = self.held.get_key_value(id)?;
         (claim.parse() == Ok(held.claim)).then_some((id.as_str(), held))
@@ -100,6 +96,29 @@ impl Session {
     /// SQS's own handle for a receipt of ours.
     pub(super) fn handle(&self, receipt: &Receipt) -> Option<String> {
         self.holds(receipt).map(|(_, held)| held.handle.clone())
+    }
+
+    /// Notes what came of deletes.
+    fn settled(&mut self, batch: &[Receipt], outcomes: &[Settled]) {
+        for (receipt, outcome) in batch.iter().zip(outcomes) {
+            match outcome {
+                Settled::Settled => {
+                    if let Some((id, _)) = self.forget(receipt) {
+                        self.settled.insert(id);
+                    }
+                }
+                // A later receive brings a new handle (S21); until then we do not hold it.
+                Settled::Stale => drop(self.forget(receipt)),
+                // Still ours, and the engine will ask for it again.
+                Settled::Failed(_) => {
+                    if let Some(id) = self.holds(receipt).map(|(id, _)| id.to_owned())
+                        && let Some(held) = self.held.get_mut(&id)
+                    {
+                        held.handed = false;
+                    }
+                }
+            }
+        }
     }
 
     fn forget(&mut self, receipt: &Receipt) -> Option<(String, Held)> {
@@ -160,40 +179,51 @@ impl Session {
         browse::for_all(&self.client, &self.source, &handles, 0).await.map(|_| ())
     }
 
-    /// One round of receives; returns how many messages came, and the new ones.
-    async fn receive(&mut self, missing: usize) -> Result<(usize, Vec<RawLetter>)> {
-        let calls = missing.div_ceil(convert::BATCH).clamp(1, AT_ONCE);
-        let until = self.client.clock.elapsed() + self.claim_for;
-        // A FIFO queue locks a group with the first of its letters that it hands out: always ten, so that the
-        // group's next ones come with it.
-        let receives = (0..calls).map(|call| {
-            let most = if self.source.fifo { convert::BATCH } else { missing - call * convert::BATCH };
-            browse::receive(&self.client, &self.source, self.claim_for, 1, most.min(convert::BATCH))
-        });
-        let answers = futures_util::future::join_all(receives).await;
-        let (mut came, mut fresh, mut twice) = (0, Vec::new(), Vec::new());
-        let mut broken = None;
-        for answer in answers {
-            match answer {
-                Ok(messages) => {
-                    for raw in messages {
-                        came += 1;
-                        let deleted = raw.message_id.as_ref().is_some_and(|id| self.settled.contains(id));
-                        match (deleted, raw.receipt_handle.clone()) {
-                            // Deleted, and handed out once more: its copy is there, so it is never sent.
-                            (true, Some(handle)) => twice.push(handle),
-                            _ => fresh.extend(self.note(&raw, until)),
-                        }
-                    }
-                }
-                Err(error) => broken = Some(error),
+    /// Takes what was received into our hands; returns how many messages came, and the new ones.
+    async fn take_in(&mut self, received: Received, until: Duration) -> Result<(usize, Vec<RawLetter>)> {
+        let came = received.messages.len();
+        let (mut fresh, mut twice) = (Vec::new(), Vec::new());
+        for raw in received.messages {
+            let deleted = raw.message_id.as_ref().is_some_and(|id| self.settled.contains(id));
+            match (deleted, raw.receipt_handle.clone()) {
+                // Deleted, and handed out once more: its copy is there, so it is never sent.
+                (true, Some(handle)) => twice.push(handle),
+                _ => fresh.extend(self.note(&raw, until)),
             }
         }
         self.delete_again(&twice).await;
-        match broken {
+        match received.broken {
             Some(error) if fresh.is_empty() => Err(error),
             _ => Ok((came, fresh)),
         }
+    }
+
+    /// What can be had now, whatever it is: for a relay, which comes again anyway and asks for no counts.
+    pub(super) async fn claim_any(&mut self, limit: usize) -> Result<Claims> {
+        let any = |_: &crate::letter::Position| Some(0);
+        let ask = Ask { next: &[], wanted: &any, limit };
+        let mut claims = Claims::default();
+        self.give_kept(&ask, &mut claims).await?;
+        // One call while there is nothing to do, and several once an answer was full.
+        let mut most = limit.min(convert::BATCH);
+        while claims.got.len() < limit && most > 0 {
+            let until = self.client.clock.elapsed() + self.claim_for;
+            let received = calls::receive(&self.client, &self.source, self.claim_for, most).await;
+            let (came, fresh) = match self.take_in(received, until).await {
+                Ok(answer) => answer,
+                Err(_) if !claims.got.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            for letter in fresh {
+                self.give(letter, &ask, &mut claims);
+            }
+            most = if came < convert::BATCH || most > convert::BATCH {
+                0
+            } else {
+                limit - claims.got.len().min(limit)
+            };
+        }
+        Ok(claims)
     }
 
     /// Is this the end, although letters that are wanted have not come?
@@ -203,15 +233,9 @@ impl Session {
             return Ok(false);
         }
         let counts = Queue::read(&self.client, &self.source.name).await?;
-        if self.held.len() >= MOST_HELD || counts.visible > 0 && counts.in_flight >= MOST_HELD as u64 {
-            return Err(BrokerError::new(
-                ErrorKind::Unreachable,
-                format!("receive from {}", self.source.name),
-                format!(
-                    "blocked: about {} letters are in flight, the limit of SQS; the queue is not empty",
-                    counts.in_flight
-                ),
-            ));
+        let most = self.client.most_in_flight;
+        if self.held.len() >= most || counts.visible > 0 && counts.in_flight >= most as u64 {
+            return Err(browse::blocked(&counts));
         }
         let now = self.client.clock.elapsed();
         if counts.in_flight > self.held.len() as u64 {
@@ -230,8 +254,10 @@ impl Mover for Session {
         self.give_kept(ask, &mut claims).await?;
         let mut empty = 0;
         while claims.got.len() < ask.limit {
-            let answer = self.receive(ask.limit - claims.got.len()).await;
-            let (came, fresh) = match answer {
+            let until = self.client.clock.elapsed() + self.claim_for;
+            let missing = ask.limit - claims.got.len();
+            let received = calls::receive(&self.client, &self.source, self.claim_for, missing).await;
+            let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
                 Err(error) => return Err(error),
@@ -265,74 +291,23 @@ impl Mover for Session {
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
-        let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
-        let (mut entries, mut sizes) = (Vec::new(), Vec::new());
-        for (index, outgoing) in batch.iter().enumerate() {
-            let made = match self.holds(&outgoing.receipt) {
-                Some(_) => self.entry(index, outgoing).map_err(|refusal| refused(&self.target.name, refusal)),
-                None => Err(BrokerError::new(
-                    ErrorKind::Stale,
-                    format!("send to {}", self.target.name),
-                    "the claim on the original was lost: somebody else may be moving it",
-                )),
-            };
-            match made {
-                Ok((entry, size)) => {
-                    sizes.push(size);
-                    entries.push((index, outgoing, entry));
-                }
-                Err(error) => {
-                    if let Some(slot) = answers.get_mut(index) {
-                        *slot = Some(Err(error));
-                    }
-                }
-            }
-        }
-        let ranges = convert::batches(&sizes, self.target.max_bytes.min(1_048_576));
-        for block in ranges.chunks(AT_ONCE) {
-            let sends =
-                block.iter().filter_map(|range| entries.get(range.clone())).map(|chunk| self.send(chunk));
-            for (index, answer) in futures_util::future::join_all(sends).await.into_iter().flatten() {
-                if let Some(slot) = answers.get_mut(index) {
-                    *slot = Some(answer);
-                }
-            }
-        }
-        answers
-            .into_iter()
-            .map(|answer| {
-                answer.unwrap_or_else(|| {
-                    Err(BrokerError::new(
-                        ErrorKind::Unknown,
-                        format!("send to {}", self.target.name),
-                        "no answer",
-                    ))
-                })
-            })
-            .collect()
+        self.send_all(batch).await
     }
 
     async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for block in batch.chunks(convert::BATCH * AT_ONCE) {
-            let deletes = block.chunks(convert::BATCH).map(|chunk| self.delete(chunk));
-            for part in futures_util::future::join_all(deletes).await {
-                outcomes.extend(part);
-            }
-        }
-        for (receipt, outcome) in batch.iter().zip(&outcomes) {
-            match outcome {
-                Settled::Settled => {
-                    if let Some((id, _)) = self.forget(receipt) {
-                        self.settled.insert(id);
-                    }
-                }
-                // A later receive brings a new handle (S21); until then we do not hold it.
-                Settled::Stale => drop(self.forget(receipt)),
-                Settled::Failed(_) => {}
-            }
-        }
+        let outcomes = self.delete_all(batch).await;
+        self.settled(batch, &outcomes);
         outcomes
+    }
+
+    async fn step(
+        &mut self,
+        publish: &[Outgoing],
+        settle: &[Receipt],
+    ) -> (Vec<Result<Published>>, Vec<Settled>) {
+        let (published, settled) = tokio::join!(self.send_all(publish), self.delete_all(settle));
+        self.settled(settle, &settled);
+        (published, settled)
     }
 
     async fn release(&mut self, batch: &[Receipt]) -> Result<()> {

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 
 use super::client::Client;
 use super::kind::SqsKind;
-use super::{browse, provision, relocate, serve};
+use super::{browse, provision, relocate, serve, task};
 use crate::broker::{
-    Broker, Browse, Carrier, Count, Depth, Depths, Kind, Mover, Names, OpenContext, Opening, Pages,
-    Provision, Relocate, Result, Serve, Task, Want,
+    Broker, Browse, BulkMover, Carrier, Count, Depth, Depths, Kind, Mover, Names, OpenContext, Opening,
+    Pages, Provision, Relocate, Result, Serve, Task, Want,
 };
 use crate::plan::{Change, Resource};
 use crate::topology::{BrokerDecl, Channel};
@@ -129,6 +129,12 @@ impl Relocate for Sqs {
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
         let session = relocate::Session::begin(&self.client, &names(channel).dead_letter, task).await?;
         Ok(Box::new(session))
+    }
+
+    async fn bulk(&self, channel: &Channel, per_second: Option<u32>) -> Result<Box<dyn BulkMover>> {
+        let names = names(channel);
+        let task = task::start(&self.client, &names.dead_letter, &names.return_to, per_second).await?;
+        Ok(Box::new(task))
     }
 }
 

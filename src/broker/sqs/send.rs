@@ -11,6 +11,7 @@ use aws_sdk_sqs::types::{
 };
 use sha2::Digest;
 
+use super::calls;
 use super::client::kind_of;
 use super::convert::{self, Refusal};
 use super::relocate::Session;
@@ -19,18 +20,77 @@ use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Receipt, Result
 use crate::letter::Value;
 
 impl Session {
+    /// Sends what can be sent, in batches by count and bytes (S13), with several calls at once; one answer per
+    /// letter, in order.
+    pub(super) async fn send_all(&self, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
+        let (mut entries, mut sizes) = (Vec::new(), Vec::new());
+        for (index, outgoing) in batch.iter().enumerate() {
+            let made = match self.handle(&outgoing.receipt) {
+                Some(_) => self.entry(index, outgoing).map_err(|refusal| refused(&self.target.name, refusal)),
+                None => Err(BrokerError::new(
+                    ErrorKind::Stale,
+                    format!("send to {}", self.target.name),
+                    "the claim on the original was lost: somebody else may be moving it",
+                )),
+            };
+            match made {
+                Ok((entry, size)) => {
+                    sizes.push(size);
+                    entries.push((index, entry));
+                }
+                Err(error) => {
+                    if let Some(slot) = answers.get_mut(index) {
+                        *slot = Some(Err(error));
+                    }
+                }
+            }
+        }
+        let mut sends = Vec::new();
+        for range in convert::batches(&sizes, self.target.max_bytes.min(1_048_576)) {
+            sends.push(self.send(entries.drain(..range.len()).collect()));
+        }
+        for (index, answer) in calls::all(sends).await.into_iter().flatten() {
+            if let Some(slot) = answers.get_mut(index) {
+                *slot = Some(answer);
+            }
+        }
+        answers
+            .into_iter()
+            .map(|answer| {
+                answer.unwrap_or_else(|| {
+                    Err(BrokerError::new(
+                        ErrorKind::Unknown,
+                        format!("send to {}", self.target.name),
+                        "no answer",
+                    ))
+                })
+            })
+            .collect()
+    }
+
+    /// Deletes in tens, with several calls at once; one outcome per receipt, in order.
+    pub(super) async fn delete_all(&self, batch: &[Receipt]) -> Vec<Settled> {
+        let deletes = batch.chunks(convert::BATCH).enumerate();
+        let deletes = deletes.map(|(at, chunk)| async move { (at, self.delete(chunk).await) }).collect();
+        let mut parts = calls::all(deletes).await;
+        parts.sort_by_key(|(at, _)| *at);
+        parts.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
+    }
+
     /// Sends one batch of at most ten, once.
-    pub(super) async fn send(
+    async fn send(
         &self,
-        batch: &[(usize, &Outgoing, SendMessageBatchRequestEntry)],
+        batch: Vec<(usize, SendMessageBatchRequestEntry)>,
     ) -> Vec<(usize, Result<Published>)> {
         let action = || format!("send to {}", self.target.name);
+        let (batch, entries): (Vec<usize>, Vec<_>) = batch.into_iter().unzip();
         let call = self
             .client
             .sdk
             .send_message_batch()
             .queue_url(&self.target.url)
-            .set_entries(Some(batch.iter().map(|(_, _, entry)| entry.clone()).collect()))
+            .set_entries(Some(entries))
             .customize()
             .config_override(aws_sdk_sqs::Config::builder().retry_config(RetryConfig::disabled()));
         match call.send().await {
@@ -53,8 +113,8 @@ impl Session {
                 }
                 batch
                     .iter()
-                    .map(|(index, _, entry)| {
-                        let answer = outcome.remove(&entry.id).unwrap_or_else(|| {
+                    .map(|index| {
+                        let answer = outcome.remove(&index.to_string()).unwrap_or_else(|| {
                             Err(BrokerError::new(
                                 ErrorKind::Unknown,
                                 action(),
@@ -73,13 +133,13 @@ impl Session {
                 if blank && error.kind == ErrorKind::Unreachable {
                     error.kind = ErrorKind::Unknown;
                 }
-                batch.iter().map(|(index, _, _)| (*index, Err(error.clone()))).collect()
+                batch.iter().map(|index| (*index, Err(error.clone()))).collect()
             }
         }
     }
 
     /// The entry that a copy becomes, its size, or why SQS would refuse it.
-    pub(super) fn entry(
+    fn entry(
         &self,
         index: usize,
         outgoing: &Outgoing,
@@ -169,7 +229,7 @@ fn dedup_id(queue_arn: &str, outgoing: &Outgoing) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn refused(target: &str, refusal: Refusal) -> BrokerError {
+fn refused(target: &str, refusal: Refusal) -> BrokerError {
     BrokerError::new(ErrorKind::Rejected, format!("send to {target}"), refusal.why).code(refusal.code)
 }
 
@@ -194,7 +254,7 @@ impl Session {
     }
 
     /// Deletes at most ten; only what is in `Successful` is gone (S20).
-    pub(super) async fn delete(&self, chunk: &[Receipt]) -> Vec<Settled> {
+    async fn delete(&self, chunk: &[Receipt]) -> Vec<Settled> {
         let mut call = self.client.sdk.delete_message_batch().queue_url(&self.source.url);
         let mut known = Vec::new();
         for (index, receipt) in chunk.iter().enumerate() {

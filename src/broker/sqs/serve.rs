@@ -10,7 +10,7 @@ use super::browse::Queue;
 use super::client::Client;
 use super::relocate::Session;
 use crate::broker::{
-    Ask, Carried, Carrier, ErrorKind, Mover, Outgoing, Receipt, Result, Settled, Task, TierState,
+    Carried, Carrier, ErrorKind, Mover, Outgoing, Receipt, Result, Settled, Task, TierState,
 };
 use crate::clock::Time;
 
@@ -96,8 +96,7 @@ impl Carrier for Tiers {
 
 impl Lane {
     async fn carry(&mut self, client: &Client, limit: usize, carried: &mut Carried) -> Result<usize> {
-        let any = |_: &crate::letter::Position| Some(0);
-        let mut claims = self.session.claim(&Ask { next: &[], wanted: &any, limit }).await?;
+        let mut claims = self.session.claim_any(limit).await?;
         claims.got.sort_by_key(|claimed| claimed.letter.arrival);
         let now = client.clock.now();
         let mut late = Vec::new();

@@ -46,6 +46,27 @@ impl<'a> Watch<'a> {
         }));
     }
 
+    /// Goes on with the events of an earlier pass.
+    #[must_use]
+    pub fn after(mut self, seq: u64) -> Self {
+        self.seq = seq;
+        self
+    }
+
+    /// The pass is over: the events, and how many there were.
+    pub fn over(mut self) -> (Option<Box<dyn Write + Send>>, u64) {
+        self.progress.clear();
+        (self.events.take(), self.seq)
+    }
+
+    /// Says that it goes on with letters that could not be seen before.
+    pub fn goes_on(&mut self, pass: u32, planned: u64, send: u64, kept: (u64, u64)) {
+        self.kept = kept.0 + kept.1;
+        self.emit(json!({
+            "event": "pass", "pass": pass, "planned": planned, "send": send, "skipped": kept.0, "held": kept.1
+        }));
+    }
+
     /// Says that it ended.
     pub fn ended(&mut self, state: &str, exit: u8, counts: &crate::ledger::Counts) {
         self.progress.clear();

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::broker::{
-    Ask, Atomicity, BrokerError, Capabilities, Claimed, Claims, Dedup, Delay, ErrorKind, Fate, Intent,
-    Limits, Missing, Mover, Order, Outgoing, Peek, Proof, Published, Receipt, Relocate, Result, Settled,
-    Task,
+    Ask, Atomicity, BrokerError, BulkMoves, Capabilities, Claimed, Claims, Dedup, Delay, ErrorKind, Fate,
+    Intent, Limits, Missing, Mover, Order, Outgoing, Peek, Proof, Published, Receipt, Relocate, Result,
+    Settled, Task,
 };
 use crate::clock::{Clock, Time, VirtualClock};
 use crate::letter::{Facts, LetterId, Message, Position, RawLetter, Value};
@@ -325,6 +325,7 @@ impl Hostile {
                 _ => Atomicity::PublishThenSettle,
             },
             ordered_batch: shape == Shape::Transaction,
+            bulk: BulkMoves::No("it has no move of its own"),
             group_lock: None,
             order: Order::PerQueue,
             dedup: match shape {

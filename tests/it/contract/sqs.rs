@@ -238,8 +238,8 @@ impl Bench for Sqs {
             // A tier holds its messages back.
             let asked = client.get_queue_attributes().queue_url(&url).attribute_names("All".into());
             let counts = asked.send().await.unwrap().attributes.unwrap_or_default();
-            let delayed = counts.get(&"ApproximateNumberOfMessagesDelayed".into());
-            if delayed.is_none_or(|count| count == "0") {
+            let none = |name: &str| counts.get(&name.into()).is_none_or(|count| count == "0");
+            if none("ApproximateNumberOfMessagesDelayed") && none("ApproximateNumberOfMessages") {
                 return all;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

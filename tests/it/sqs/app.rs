@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 /// An application at one endpoint.
 pub struct App {
     address: String,
+    region: &'static str,
 }
 
 /// A message as an application receives it.
@@ -29,7 +30,12 @@ impl Got {
 impl App {
     /// `endpoint` as in the environment: `http://127.0.0.1:PORT`.
     pub fn at(endpoint: &str) -> Self {
-        Self { address: endpoint.trim_start_matches("http://").to_owned() }
+        Self::in_region(endpoint, "us-east-1")
+    }
+
+    /// The same in another region, where an emulator keeps them apart.
+    pub fn in_region(endpoint: &str, region: &'static str) -> Self {
+        Self { address: endpoint.trim_start_matches("http://").to_owned(), region }
     }
 
     /// One call; panics on an answer that is not 200.
@@ -40,9 +46,10 @@ impl App {
             stream,
             "POST / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/x-amz-json-1.0\r\n\
              X-Amz-Target: AmazonSQS.{action}\r\nAuthorization: AWS4-HMAC-SHA256 \
-             Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0\r\n\
+             Credential=test/20260101/{}/sqs/aws4_request, SignedHeaders=host, Signature=0\r\n\
              Content-Length: {}\r\n\r\n{body}",
             self.address,
+            self.region,
             body.len()
         )
         .unwrap();
@@ -56,6 +63,17 @@ impl App {
     pub fn create(&self, queue: &str) {
         let attributes = if queue.ends_with(".fifo") { json!({"FifoQueue": "true"}) } else { json!({}) };
         self.call("CreateQueue", &json!({"QueueName": queue, "Attributes": attributes}));
+    }
+
+    /// Sets attributes of a queue.
+    pub fn set(&self, queue: &str, attributes: &Value) {
+        self.call("SetQueueAttributes", &json!({"QueueUrl": self.url(queue), "Attributes": attributes}));
+    }
+
+    /// The ARN of a queue.
+    pub fn arn(&self, queue: &str) -> String {
+        let asked = json!({"QueueUrl": self.url(queue), "AttributeNames": ["QueueArn"]});
+        self.call("GetQueueAttributes", &asked)["Attributes"]["QueueArn"].as_str().unwrap().to_owned()
     }
 
     fn url(&self, queue: &str) -> String {
@@ -113,6 +131,13 @@ impl App {
         }
     }
 
+    /// Handles: what was received is deleted.
+    pub fn delete(&self, queue: &str, got: &[Got]) {
+        for got in got {
+            self.call("DeleteMessage", &json!({"QueueUrl": self.url(queue), "ReceiptHandle": got.handle}));
+        }
+    }
+
     /// Takes all visible messages out, in the order in which they come.
     pub fn take_all(&self, queue: &str) -> Vec<Got> {
         let mut all = Vec::new();
@@ -121,12 +146,7 @@ impl App {
             if some.is_empty() {
                 return all;
             }
-            for got in &some {
-                self.call(
-                    "DeleteMessage",
-                    &json!({"QueueUrl": self.url(queue), "ReceiptHandle": got.handle}),
-                );
-            }
+            self.delete(queue, &some);
             all.extend(some);
         }
     }

@@ -1,4 +1,4 @@
-//! Cases of SQS users, S01 to S28, at the built program.
+//! Cases of SQS users, S01 to S29, at the built program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,4 +179,98 @@ fn the_relay_on_ministack_carries_a_tier_back() {
     }
     assert!(all.iter().all(|got| got.attributes["tenant"]["StringValue"] == "acme"));
     assert_eq!(shop.app.depth(&shop.tier), 0);
+}
+
+/// Four looks at a dead-letter queue that passes its own letters on after three receives: each says so before, and the
+/// third says that there is none left.
+#[test]
+fn s24_a_look_that_pushes_letters_on_says_so_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    let beyond = format!("{}-beyond", shop.channel);
+    shop.app.create(&beyond);
+    let policy = json!({"deadLetterTargetArn": shop.app.arn(&beyond), "maxReceiveCount": "3"}).to_string();
+    shop.app.set(&shop.dead, &json!({"RedrivePolicy": policy}));
+    shop.bury(4);
+    for look in 1..=3 {
+        let seen = shop.env.run(&["inspect", &shop.channel]);
+        assert!(seen.err.contains("moves a letter on after 3 receives"), "look {look}: {seen}");
+        assert_eq!(seen.says("4 letters were received 3 times by now"), look == 3, "look {look}: {seen}");
+        assert_eq!(seen.says(&beyond), look == 3, "look {look}: {seen}");
+        assert_eq!(shop.app.depth(&shop.dead), 4, "given back");
+    }
+}
+
+/// One dead-letter queue of two sources: letters of the other source stay, by name.
+#[test]
+fn s28_letters_of_another_source_stay_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    let other = format!("{}-other", shop.channel);
+    shop.app.create(&other);
+    let policy = json!({"deadLetterTargetArn": shop.app.arn(&shop.dead), "maxReceiveCount": "1"}).to_string();
+    for source in [&shop.source, &other] {
+        shop.app.set(source, &json!({"RedrivePolicy": policy}));
+    }
+    shop.app.send(&shop.source, &body(1), None, "", &json!({}));
+    shop.app.send(&shop.source, &body(2), None, "", &json!({}));
+    shop.app.send(&other, &body(3), None, "", &json!({}));
+    for source in [&shop.source, &other] {
+        for _ in 0..2 {
+            let got = shop.app.receive(source, 30);
+            shop.app.fail(source, &got);
+        }
+    }
+    assert_eq!(shop.app.depth(&shop.dead), 3);
+    let run = shop.run();
+    assert_eq!((count(&run, "moved"), count(&run, "skipped")), (2, 1), "{run}");
+    let (_, arrived) = shop.arrived();
+    assert_eq!(arrived.keys().cloned().collect::<Vec<_>>(), [body(1), body(2)]);
+    let left = shop.app.take_all(&shop.dead);
+    assert_eq!(left.iter().map(|got| got.body.clone()).collect::<Vec<_>>(), [body(3)], "its own queue's");
+}
+
+/// Two of three die again at once: they are new letters with the run's count, and the same run does not take them.
+#[test]
+fn s29_letters_that_bounce_are_not_chased_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    let policy = json!({"deadLetterTargetArn": shop.app.arn(&shop.dead), "maxReceiveCount": "1"}).to_string();
+    shop.app.set(&shop.source, &json!({"RedrivePolicy": policy}));
+    shop.bury(3);
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 3, "{run}");
+    // The consumer handles one and fails on two; the next receive moves those.
+    let got = shop.app.receive(&shop.source, 30);
+    assert_eq!(got.len(), 3);
+    assert!(got.iter().all(|got| got.system["ApproximateReceiveCount"] == "1"), "the count begins anew");
+    let (good, bad) = got.split_at(1);
+    shop.app.delete(&shop.source, good);
+    shop.app.fail(&shop.source, bad);
+    assert!(shop.app.receive(&shop.source, 30).is_empty());
+    assert_eq!(shop.app.depth(&shop.dead), 2);
+    let letters = shop.env.run(&["inspect", &shop.channel, "--letters", "-o", "json"]).ok().json();
+    let text = letters.to_string();
+    assert_eq!(text.matches("\"redriven\":1").count(), 2, "each knows that it was sent back once: {text}");
+}
+
+/// A body that points at a large payload elsewhere is known as one by name, and travels with its attribute as it is.
+#[test]
+fn s17_pointers_at_large_payloads_are_named_and_travel_as_they_are_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    let pointer =
+        r#"["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"big","s3Key":"k-1"}]"#;
+    let size = json!({"ExtendedPayloadSize": {"DataType": "Number", "StringValue": "400000"}});
+    shop.app.send(&shop.dead, pointer, None, "", &size);
+    let letters = shop.env.run(&["inspect", &shop.channel, "--letters", "-o", "json"]).ok().json();
+    let id = letters["letters"][0]["letter"].as_str().unwrap().to_owned();
+    let shown = shop.env.run(&["show", &shop.channel, &id]).ok();
+    assert!(shown.says("large-payload, sure") && shown.says("k-1"), "{shown}");
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 1, "{run}");
+    let (all, _) = shop.arrived();
+    assert_eq!((all.len(), all[0].body.as_str()), (1, pointer));
+    assert_eq!(all[0].attributes["ExtendedPayloadSize"]["StringValue"], "400000");
+    assert_eq!(all[0].attributes["ExtendedPayloadSize"]["DataType"], "Number");
 }

@@ -14,6 +14,9 @@ struct After {
     left: usize,
 }
 
+/// Ten letters per call and eight calls at once: what may be in doubt after one fault.
+const MOST_IN_DOUBT: u64 = 80;
+
 /// A run of twelve (FIFO: ten) letters with one fault; checks what holds after every fault.
 fn after(endpoint: &str, fifo: bool, rule: Rule) -> After {
     let letters = if fifo { 10 } else { 12 };
@@ -35,11 +38,12 @@ fn after(endpoint: &str, fifo: bool, rule: Rule) -> After {
     let unsettled = run["unsettled"].as_u64().unwrap_or(0);
     assert!(in_both <= count(&run, "in_doubt") + unsettled, "{rule:?}: {in_both} in both: {run}");
     assert_eq!(count(&run, "planned"), letters as u64, "{run}");
+    assert!(count(&run, "in_doubt") <= MOST_IN_DOUBT, "{run}");
     After { run, arrived: arrived.len(), left: left.len() }
 }
 
 fn rule(action: &'static str, nth: usize, times: usize, fault: Fault) -> Rule {
-    Rule { action, nth, times, fault }
+    Rule::on(action, nth, times, fault)
 }
 
 #[test]
@@ -155,5 +159,123 @@ fn a_deleted_letter_that_comes_back_is_not_delivered_twice_on_fifo() {
         let again = shop.run();
         assert_eq!(shop.app.depth(&shop.dead), 0, "{again}");
         assert_eq!(shop.arrived().0.len(), 1, "{again}");
+    }
+}
+
+/// S21: the answer to a send takes longer than the letters are hidden. They come into view again, and are neither
+/// sent again nor left behind.
+#[test]
+fn s21_a_slow_send_outlasts_the_visibility_and_nothing_is_sent_twice() {
+    for (endpoint, fifo) in [(endpoint_or_return!(MINISTACK), false), (endpoint_or_return!(ELASTICMQ), true)]
+    {
+        let after = after(&endpoint, fifo, rule("SendMessageBatch", 1, 1, Fault::Slow(3_000)));
+        let letters = if fifo { 10 } else { 12 };
+        assert_eq!((count(&after.run, "moved"), after.arrived), (letters, letters as usize), "{}", after.run);
+    }
+}
+
+#[test]
+fn s21_a_receipt_that_ran_out_before_the_delete_is_found_again() {
+    for (endpoint, fifo) in [(endpoint_or_return!(MINISTACK), false), (endpoint_or_return!(ELASTICMQ), true)]
+    {
+        let after = after(&endpoint, fifo, rule("DeleteMessageBatch", 1, 1, Fault::RunOut));
+        assert_eq!(count(&after.run, "failed") + count(&after.run, "in_doubt"), 0, "{}", after.run);
+        assert!(
+            after.left == 0 || after.run["unsettled"] == after.left as u64,
+            "{} left: {}",
+            after.left,
+            after.run
+        );
+    }
+}
+
+/// SQS hands a message out twice: one copy.
+#[test]
+fn a_letter_that_is_delivered_twice_is_sent_once() {
+    for (endpoint, fifo) in [(endpoint_or_return!(MINISTACK), false), (endpoint_or_return!(ELASTICMQ), true)]
+    {
+        let nth = if fifo { 1 } else { 2 };
+        let after = after(&endpoint, fifo, rule("ReceiveMessage", nth, 1, Fault::Again).of_run());
+        assert!(count(&after.run, "moved") > 0, "{}", after.run);
+        let unsettled = after.run["unsettled"].as_u64().unwrap_or(0);
+        let untouched = count(&after.run, "untouched");
+        assert!(after.left as u64 <= unsettled + untouched, "{} left: {}", after.left, after.run);
+    }
+}
+
+/// Somebody takes a letter between the look and the claim: not seen, named, and the run ends by itself.
+#[test]
+fn a_letter_that_vanished_is_named_and_the_others_go() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let vanished = rule("ReceiveMessage", 1, 1, Fault::Vanished).of_run();
+    let proxy = Proxy::start(&endpoint, vec![vanished], Some(2));
+    let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+    shop.bury(12);
+    let run = shop.run();
+    assert_eq!(
+        (count(&run, "moved"), count(&run, "untouched")),
+        (11, 1),
+        "m15, not visible is not gone: {run}"
+    );
+    assert_eq!(run["exit"], 12, "{run}");
+    assert_eq!(shop.arrived().0.len(), 11);
+}
+
+#[test]
+fn throttled_receives_and_deletes_are_waited_out() {
+    let endpoint = endpoint_or_return!(ELASTICMQ);
+    for (action, code) in [("ReceiveMessage", "OverLimit"), ("DeleteMessageBatch", "KMS.ThrottlingException")]
+    {
+        let after = after(&endpoint, false, rule(action, 1, 1, Fault::Refused(400, code)).of_run());
+        assert_eq!((count(&after.run, "moved"), after.left), (12, 0), "{action}, {code}: {}", after.run);
+    }
+}
+
+/// No bound rests on SQS's estimates.
+#[test]
+fn wrong_counts_change_neither_the_bound_nor_the_end() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    for counts in [Fault::Counts(0, 0), Fault::Counts(3, 0)] {
+        let after = after(&endpoint, false, rule("GetQueueAttributes", 1, 99, counts.clone()));
+        assert_eq!((count(&after.run, "moved"), after.left), (12, 0), "{counts:?}: {}", after.run);
+    }
+}
+
+/// S23: nothing comes, nothing fails, and 130,000 are there.
+#[test]
+fn s23_the_in_flight_limit_is_not_an_empty_queue() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let rules = vec![
+        rule("ReceiveMessage", 1, 999, Fault::Empty),
+        rule("GetQueueAttributes", 1, 999, Fault::Counts(130_000, 120_000)),
+    ];
+    let proxy = Proxy::start(&endpoint, rules, None);
+    let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+    shop.bury(1);
+    for line in [vec!["inspect", &shop.channel], shop.line(&["--limit", "all", "--yes"])] {
+        let ended = shop.env.run(&line).exits(1);
+        assert!(ended.says("blocked: about 120000 letters are in flight"), "{ended}");
+        assert!(ended.says("visibility timeout is over"), "what to do: {ended}");
+    }
+}
+
+/// Each action denied alone: the run ends with the action named, and no letter is lost or hidden for long.
+#[test]
+fn access_denied_on_one_action_ends_a_run_in_order() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    for action in ["ReceiveMessage", "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"]
+    {
+        let denied = rule(action, 1, 999, Fault::Refused(403, "AccessDenied"));
+        let proxy = Proxy::start(&endpoint, vec![denied], Some(2));
+        let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+        shop.bury(3);
+        let run = shop.env.run(&shop.line(&["--limit", "all", "--yes"]));
+        assert!(matches!(run.code, Some(1 | 12)), "{action}: {run}");
+        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        let arrived = shop.arrived().1;
+        let left = shop.app.depth(&shop.dead) as usize;
+        let lost = (0..3).filter(|n| !arrived.contains_key(&body(*n))).count();
+        assert!(lost <= left, "{action}: {run}");
+        assert!(arrived.values().all(|copies| *copies == 1), "{action}: {run}");
     }
 }

@@ -4,8 +4,12 @@
 mod app;
 mod cases;
 mod crash;
+mod deep;
 mod faults;
+mod native;
 mod proxy;
+mod relay;
+mod rights;
 
 use std::collections::BTreeMap;
 
@@ -58,15 +62,21 @@ impl Shop {
 
     /// The same without any queue.
     fn unmade(upstream: &str, endpoint: &str, fifo: bool) -> Self {
+        Self::unmade_with(upstream, endpoint, fifo, "")
+    }
+
+    /// With more options of the broker: `name: "value"`.
+    fn unmade_with(upstream: &str, endpoint: &str, fifo: bool, options: &str) -> Self {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let millis = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
         let name = format!("shop{process}x{millis}x{next}");
         let end = if fifo { ".fifo" } else { "" };
+        let comma = if options.is_empty() { "" } else { ", " };
         let mut env = TestEnv::new();
         env.real_time();
-        env.set("REDRIVE_SEED", "");
+        env.set("REDRIVE_SEED", "").set("REDRIVE_WIDTH", "400");
         for (key, value) in [
             ("AWS_ACCESS_KEY_ID", "test"),
             ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -77,7 +87,7 @@ impl Shop {
         }
         env.topology(&format!(
             "version: 1\nbrokers:\n  aws:\n    url: \"sqs://us-east-1\"\n    \
-             options: {{endpoint_url: \"{endpoint}\"}}\nchannels:\n  {name}:\n    owner: team-payments\n    \
+             options: {{endpoint_url: \"{endpoint}\"{comma}{options}}}\nchannels:\n  {name}:\n    owner: team-payments\n    \
              source: {name}{end}\n    create_source: true\n    event_id: {{body: /refund/id}}\n    group: key\n    \
              retry: {{tiers: [{{delay: 1s}}]}}\n    dead_letter: {{retention: 14d}}\n    \
              redrive: {{rate: 50/s, dedup_window: 7d}}\n    \
@@ -102,20 +112,21 @@ impl Shop {
 
     /// A run of all, as JSON.
     fn run(&self) -> Value {
-        let line = [
-            "run",
-            &self.channel,
-            "--limit",
-            "all",
-            "--rate",
-            "1000/s",
-            "--reason",
-            "INC-1",
-            "--yes",
-            "-o",
-            "json",
-        ];
-        let run = self.env.run(&line);
+        self.run_by(&["--limit", "all", "--yes"])
+    }
+
+    /// `run` of the channel with these flags, and a rate and a reason.
+    fn line<'a>(&'a self, flags: &[&'a str]) -> Vec<&'a str> {
+        let mut line = vec!["run", &self.channel, "--rate", "1000/s", "--reason", "INC-1"];
+        line.extend(flags);
+        line
+    }
+
+    /// A run with these flags, as JSON.
+    fn run_by(&self, flags: &[&str]) -> Value {
+        let mut flags = flags.to_vec();
+        flags.extend(["-o", "json"]);
+        let run = self.env.run(&self.line(&flags));
         serde_json::from_slice(&run.bytes)
             .unwrap_or_else(|_| panic!("no JSON: {:?}\n{}\n{}", run.code, run.out, run.err))
     }
@@ -129,6 +140,15 @@ impl Shop {
         }
         (all, counts)
     }
+}
+
+/// A shop with its queues whose broker has more options.
+fn shop_with(upstream: &str, endpoint: &str, fifo: bool, options: &str) -> Shop {
+    let shop = Shop::unmade_with(upstream, endpoint, fifo, options);
+    for queue in [&shop.dead, &shop.tier, &shop.source] {
+        shop.app.create(queue);
+    }
+    shop
 }
 
 /// The body of the `n`th letter.

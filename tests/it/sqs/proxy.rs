@@ -19,6 +19,16 @@ pub enum Fault {
     Empty,
     /// Not forwarded: all entries `Successful`.
     Dropped,
+    /// Forwarded; the answer comes so many milliseconds later.
+    Slow(u64),
+    /// Not forwarded: the last answer of this action that had messages, once more.
+    Again,
+    /// Forwarded; one message of the answer is taken away and deleted by somebody else.
+    Vanished,
+    /// Forwarded; so many are said to be visible and in flight.
+    Counts(u64, u64),
+    /// Forwarded with receipts that have run out.
+    RunOut,
 }
 
 /// One rule: to the `nth` call (from 1) of `action`, as often as `times`.
@@ -28,6 +38,20 @@ pub struct Rule {
     pub nth: usize,
     pub times: usize,
     pub fault: Fault,
+    /// Counted from where a look has given back its letters: the calls of the run.
+    pub of_run: bool,
+}
+
+impl Rule {
+    /// A rule.
+    pub fn on(action: &'static str, nth: usize, times: usize, fault: Fault) -> Self {
+        Self { action, nth, times, fault, of_run: false }
+    }
+
+    /// The same for calls behind the look.
+    pub fn of_run(self) -> Self {
+        Self { of_run: true, ..self }
+    }
 }
 
 /// A running proxy; it lives as long as the test process.
@@ -36,14 +60,22 @@ pub struct Proxy {
     calls: Arc<Mutex<Vec<String>>>,
 }
 
+/// What the connections of a proxy share.
+#[derive(Default)]
+struct Memory {
+    calls: Arc<Mutex<Vec<String>>>,
+    /// The last answer to a receive that had messages.
+    received: Mutex<String>,
+}
+
 impl Proxy {
     /// Starts one in front of `upstream`. `hide`: receives hide for so many seconds, whatever was asked for, so
     /// that what a killed process held comes back in the time of a test.
     pub fn start(upstream: &str, rules: Vec<Rule>, hide: Option<u32>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&calls);
+        let seen = Arc::new(Memory::default());
+        let calls = Arc::clone(&seen.calls);
         let upstream = upstream.trim_start_matches("http://").to_owned();
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -55,6 +87,11 @@ impl Proxy {
             }
         });
         Self { endpoint, calls }
+    }
+
+    /// All calls so far, in the order in which they came.
+    pub fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
     }
 
     /// How often an action was called.
@@ -113,19 +150,24 @@ fn serve(
     upstream: &str,
     rules: &[Rule],
     hide: Option<u32>,
-    seen: &Mutex<Vec<String>>,
+    memory: &Memory,
 ) -> std::io::Result<()> {
     let (head, body) = read_request(&mut client)?;
     let action =
         header(&head, "x-amz-target").unwrap_or_default().trim_start_matches("AmazonSQS.").to_owned();
-    let nth = {
-        let mut seen = seen.lock().unwrap();
+    let (nth, nth_of_run) = {
+        let mut seen = memory.calls.lock().unwrap();
         seen.push(action.clone());
-        seen.iter().filter(|call| **call == action).count()
+        let looked = seen.iter().position(|call| call == "ChangeMessageVisibilityBatch");
+        let count = |calls: &[String]| calls.iter().filter(|call| **call == action).count();
+        (count(&seen), looked.map_or(0, |at| count(&seen[at..])))
     };
     let fault = rules
         .iter()
-        .find(|rule| rule.action == action && (rule.nth..rule.nth + rule.times).contains(&nth))
+        .find(|rule| {
+            let nth = if rule.of_run { nth_of_run } else { nth };
+            rule.action == action && (rule.nth..rule.nth + rule.times).contains(&nth)
+        })
         .map(|rule| rule.fault.clone());
     let mut request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if let (Some(hide), "ReceiveMessage") = (hide, action.as_str()) {
@@ -141,6 +183,15 @@ fn serve(
             return answer(&mut client, *status, &text.to_string());
         }
         Some(Fault::Empty) => return answer(&mut client, 200, "{}"),
+        Some(Fault::Again) => {
+            let again = memory.received.lock().unwrap().clone();
+            return answer(&mut client, 200, if again.is_empty() { "{}" } else { &again });
+        }
+        Some(Fault::RunOut) => {
+            for entry in request["Entries"].as_array_mut().unwrap() {
+                entry["ReceiptHandle"] = json!("ran-out");
+            }
+        }
         Some(Fault::Dropped) => {
             let done: Vec<Value> = ids(&request).into_iter().map(|id| json!({"Id": id})).collect();
             return answer(&mut client, 200, &json!({"Successful": done, "Failed": []}).to_string());
@@ -167,8 +218,31 @@ fn serve(
         }
         text = parsed.to_string();
     }
-    if matches!(fault, Some(Fault::Lost)) {
-        return Ok(());
+    match fault {
+        Some(Fault::Lost) => return Ok(()),
+        Some(Fault::Slow(millis)) => std::thread::sleep(std::time::Duration::from_millis(millis)),
+        Some(Fault::Counts(visible, in_flight)) => {
+            let mut parsed: Value = serde_json::from_str(&text).unwrap();
+            for (end, count) in [("", visible), ("NotVisible", in_flight)] {
+                parsed["Attributes"][format!("ApproximateNumberOfMessages{end}")] = json!(count.to_string());
+            }
+            text = parsed.to_string();
+        }
+        Some(Fault::Vanished) => {
+            let mut parsed: Value = serde_json::from_str(&text).unwrap();
+            if let Some(messages) = parsed["Messages"].as_array_mut()
+                && let Some(gone) = messages.pop()
+            {
+                let delete = json!({"QueueUrl": request["QueueUrl"], "ReceiptHandle": gone["ReceiptHandle"]});
+                let head = head.replace("AmazonSQS.ReceiveMessage", "AmazonSQS.DeleteMessage");
+                assert_eq!(forward(upstream, &head, &delete.to_string())?.0, 200);
+            }
+            text = parsed.to_string();
+        }
+        _ => {}
+    }
+    if action == "ReceiveMessage" && text.contains("\"Messages\"") {
+        memory.received.lock().unwrap().clone_from(&text);
     }
     answer(&mut client, status, &text)
 }

@@ -1,0 +1,122 @@
+//! A manifest as `run` takes it: hostile input, verified line by line and against the topology before anything is sent.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::sending::ledger_error;
+use super::{Chosen, CommandError, Context};
+use crate::ledger::Ledger;
+use crate::manifest::{Head, Reader};
+use crate::run::prepare::Prepared;
+
+/// A manifest that was read and whose every line is as it was frozen.
+pub struct Frozen {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// As it is named to people.
+    pub shown: String,
+    /// Its first line.
+    pub head: Head,
+    count: u64,
+    temporary: bool,
+}
+
+impl Frozen {
+    /// Reads and verifies what `run` was given.
+    ///
+    /// # Errors
+    /// [4]: it is not what was frozen.
+    pub fn read(ctx: &Context, what: &str, ledger: &Path) -> Result<Self, CommandError> {
+        let temporary = what == "-";
+        let path = if temporary { from_stdin(ctx, ledger)? } else { PathBuf::from(what) };
+        let shown = if temporary { "stdin".to_owned() } else { what.to_owned() };
+        match Reader::verify(&path) {
+            Ok((head, count)) => Ok(Self { path, shown, head, count, temporary }),
+            Err(fault) => {
+                if temporary {
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(CommandError::refused(format!("{shown} cannot be taken for a manifest: {fault}"))
+                    .hint("Nothing was sent. Select again to freeze a new one."))
+            }
+        }
+    }
+
+    /// Is it for this broker, this queue and the target that the topology says? A manifest is hostile input.
+    ///
+    /// # Errors
+    /// [4]: what differs.
+    pub fn check(&self, chosen: Chosen<'_>, target: &str, queue: &str) -> Result<(), CommandError> {
+        let differs = |what: &str, theirs: &str, ours: &str| {
+            CommandError::refused(format!(
+                "{} was frozen for {what} {}, the topology says {ours}",
+                self.shown,
+                theirs.escape_default()
+            ))
+            .hint("Nothing was sent. Select again, or name the topology that it was frozen with.")
+        };
+        if self.head.broker != chosen.name() {
+            return Err(differs("broker", &self.head.broker, chosen.name()));
+        }
+        if self.head.queue != queue {
+            return Err(differs("dead-letter queue", &self.head.queue, queue));
+        }
+        if self.head.target != target {
+            return Err(differs("target", &self.head.target, target));
+        }
+        Ok(())
+    }
+
+    /// Are its letters still what they were?
+    ///
+    /// # Errors
+    /// [4]: how many are not, unless that is allowed.
+    pub fn stale(&self, prepared: &Prepared, allowed: bool, typed: &[String]) -> Result<(), CommandError> {
+        let Some(found) = prepared.found else { return Ok(()) };
+        if found.gone + found.changed == 0 || allowed {
+            return Ok(());
+        }
+        let mut what = Vec::new();
+        if found.gone > 0 {
+            what.push(format!("{} of {} letters are gone", found.gone, self.count));
+        }
+        if found.changed > 0 {
+            what.push(format!("{} of {} are not what they were", found.changed, self.count));
+        }
+        let mut next = typed.to_vec();
+        next.push("--allow-stale".to_owned());
+        Err(CommandError::refused(format!("{} is stale: {}", self.shown, what.join(", ")))
+            .hint(format!(
+                "Frozen at {}. To run the other {}:",
+                self.head.at.format("%Y-%m-%d %H:%M:%SZ"),
+                found.same
+            ))
+            .next(next))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A manifest from stdin is kept beside the ledger while it is used: it is read twice.
+fn from_stdin(ctx: &Context, ledger: &Path) -> Result<PathBuf, CommandError> {
+    let ledger = Ledger::open(ledger).map_err(|error| ledger_error(ledger, &error))?;
+    let path = ledger
+        .manifest_path(&format!("stdin-{}", ctx.new_id(8)))
+        .map_err(|error| ledger_error(ledger.path(), &error))?;
+    let copied = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| std::io::copy(&mut std::io::stdin().lock(), &mut file));
+    match copied {
+        Ok(_) => Ok(path),
+        Err(error) => Err(CommandError::failed(format!("could not keep the manifest from stdin: {error}"))),
+    }
+}

@@ -187,6 +187,22 @@ impl Feed {
         Ok(new)
     }
 
+    /// The next letter, if it is here already.
+    ///
+    /// # Errors
+    /// As [`Feed::next`].
+    pub fn arrived_by_now(&mut self) -> Result<Option<Delivery>> {
+        loop {
+            if let Some(delivery) = self.take_due() {
+                return Ok(Some(delivery));
+            }
+            match self.arrivals.next().now_or_never() {
+                Some(Some((from, item))) => self.arrived(from, item)?,
+                _ => return Ok(None),
+            }
+        }
+    }
+
     fn take_due(&mut self) -> Option<Delivery> {
         let (from, delivery) = self.early.remove(&self.next_tag)?;
         self.held.insert(self.next_tag, from);

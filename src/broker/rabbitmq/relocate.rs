@@ -24,7 +24,7 @@ use crate::broker::{
     Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
     Receipt, Result, Settled, Task,
 };
-use crate::letter::RawLetter;
+use crate::letter::{Position, RawLetter};
 use crate::stamp;
 
 /// The session of one run.
@@ -188,8 +188,19 @@ impl Run {
 
     /// This letter's number, if it is wanted: by its own place among equal letters, or by another's that is
     /// still open, for they are interchangeable.
-    fn wanted(ask: &Ask<'_>, held: &Held, most: u32, claimed: &HashSet<u64>) -> Option<u64> {
+    fn wanted(
+        ask: &Ask<'_>,
+        next: &HashMap<&Position, u64>,
+        held: &Held,
+        most: u32,
+        claimed: &HashSet<u64>,
+    ) -> Option<u64> {
         let open = |seq: u64| (!claimed.contains(&seq)).then_some(seq);
+        // Letters come in the order in which they are asked for, as long as none was skipped: so those are
+        // looked at before all that is wanted.
+        if let Some(seq) = next.get(&held.letter.position).copied().and_then(open) {
+            return Some(seq);
+        }
         if let Some(seq) = (ask.wanted)(&held.letter.position).and_then(open) {
             return Some(seq);
         }
@@ -224,6 +235,8 @@ impl Mover for Run {
         let mut got: Vec<(u64, u64, RawLetter)> = Vec::new();
         self.claims += 1;
         let claim = self.claims;
+        let next: HashMap<&Position, u64> =
+            ask.next.iter().map(|wanted| (&wanted.position, wanted.seq)).collect();
         let reading = self.reading().await?;
         for wanted in ask.next.iter().take(ask.limit) {
             let again = reading.released.iter().find(|(_, out)| out.seq == wanted.seq).map(|(tag, _)| *tag);
@@ -247,7 +260,7 @@ impl Mover for Run {
                     held
                 }
             };
-            if let Some(seq) = Self::wanted(ask, &held, most, &reading.claimed) {
+            if let Some(seq) = Self::wanted(ask, &next, &held, most, &reading.claimed) {
                 reading.claimed.insert(seq);
                 got.push((seq, held.tag, held.letter));
             }
@@ -283,7 +296,8 @@ impl Mover for Run {
         self.step(&[], batch).await.1
     }
 
-    /// Side by side: letters are read and settled on one connection, and copies go out on another one.
+    /// Side by side: copies go out on one connection; on the other one letters are settled, and those that have
+    /// come are made ready for the next claim while the confirms are waited for.
     async fn step(
         &mut self,
         publish: &[Outgoing],
@@ -291,20 +305,35 @@ impl Mover for Run {
     ) -> (Vec<Result<Published>>, Vec<Settled>) {
         let tags: Vec<Option<u64>> = settle.iter().map(|receipt| self.tag(receipt)).collect();
         let lost = (!self.sending.alive()).then(|| self.lock_lost());
-        let Self { publisher, sending, reading, .. } = self;
+        let (own, limit) = (format!("{}/", self.task.run), self.limit);
+        let Self { publisher, sending, reading, refailed, .. } = self;
         let mut settled = Vec::new();
         let settling = async {
             let held: Vec<u64> = tags.iter().copied().flatten().collect();
-            match reading.as_mut() {
-                Some(reading) if !held.is_empty() => {
-                    for tag in &held {
-                        reading.at_limit.remove(tag);
-                        settled.extend(reading.out.remove(tag).map(|out| out.seq));
-                    }
-                    reading.feed.settle(&held).await
-                }
-                _ => Ok(()),
+            let Some(reading) = reading.as_mut() else { return Ok(()) };
+            for tag in &held {
+                reading.at_limit.remove(tag);
+                settled.extend(reading.out.remove(tag).map(|out| out.seq));
             }
+            if !held.is_empty() {
+                reading.feed.settle(&held).await?;
+            }
+            // A broken channel is noticed by the next claim: what is settled is settled.
+            let mut taken = 0u32;
+            while let Ok(Some(delivery)) = reading.feed.arrived_by_now() {
+                let held = reading.letters.take(delivery);
+                match reading.note(&held, &own, limit) {
+                    Some(seq) => {
+                        refailed.insert(seq);
+                    }
+                    None => reading.waiting.push_back(held),
+                }
+                taken += 1;
+                if taken % 64 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok::<(), BrokerError>(())
         };
         let publishing = async {
             match lost {

@@ -1,0 +1,519 @@
+//! How fast the built program is on a real Kafka, beside `kcat` in the same run: sending with marks in the same
+//! transaction, transactions of 100, one hot key, and looking at a large dead-letter topic. Prints figures and
+//! ratios; nothing here passes or fails.
+//!
+//! `scripts/bench kafka` starts the broker. `REDRIVE_BENCH_LETTERS` and `REDRIVE_BENCH_ROUNDS` make it smaller,
+//! `REDRIVE_BENCH_ONLY` names one part: sending, hot, hundred, looking, large or newest.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, Message as _, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+use redrive::broker::{Ask, BROKERS, OpenContext, Outgoing, Task, Want, Wanted};
+use redrive::clock::SystemClock;
+use redrive::topology::{At, BrokerDecl, Channel, DeadLetterDecl, ReturnTo};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redrive");
+const PARTITIONS: i32 = 6;
+const KIB: usize = 1_024;
+
+/// A process from start to end.
+struct Ran {
+    took: Duration,
+    /// Seconds of processor time.
+    cpu: f64,
+    /// Most MiB resident.
+    peak: f64,
+    out: String,
+}
+
+fn main() {
+    let Ok(url) = std::env::var("REDRIVE_TEST_KAFKA_URL") else {
+        println!("REDRIVE_TEST_KAFKA_URL is not set: scripts/bench kafka starts a broker");
+        std::process::exit(1);
+    };
+    let number = |name: &str, default: usize| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let bench = Bench {
+        servers: url.trim_start_matches("kafka://").to_owned(),
+        letters: number("REDRIVE_BENCH_LETTERS", 200_000),
+        rounds: number("REDRIVE_BENCH_ROUNDS", 5),
+        kcat: Command::new("kcat").arg("-V").output().is_ok_and(|output| output.status.success()),
+    };
+    let only = std::env::var("REDRIVE_BENCH_ONLY").ok();
+    let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    match bench.kcat {
+        true => println!("peer: kcat -C -K | kcat -P -K (it loses headers and timestamps)"),
+        false => println!("peer: a bare copy by the client library (kcat is not here)"),
+    }
+    println!("letters of 1 KiB           letters/s    of peer   CPU us/letter   peak MiB");
+    if wanted("sending") {
+        bench.sending("spread.dlq", "many keys", bench.letters / 4);
+    }
+    if wanted("hot") {
+        bench.sending("hot.dlq", "one key", 1);
+    }
+    if wanted("hundred") {
+        bench.hundreds();
+    }
+    if wanted("looking") {
+        bench.looking("large.dlq", bench.letters * 5, 0, "1 KiB each");
+    }
+    if wanted("large") {
+        bench.looking("mixed.dlq", bench.letters / 2, 1_000, "each 1,000th 10 MB");
+    }
+    if wanted("newest") {
+        bench.newest();
+    }
+}
+
+struct Bench {
+    servers: String,
+    letters: usize,
+    rounds: usize,
+    kcat: bool,
+}
+
+impl Bench {
+    /// Copies and marks in one transaction, alternating with the peer.
+    fn sending(&self, dlq: &str, name: &str, keys: usize) {
+        let folder = self.shop(dlq);
+        self.topic(dlq, 1_100_000);
+        self.fill(dlq, self.letters, keys, 0);
+        let (mut peers, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            self.renew(&folder, dlq);
+            peers.push(self.copy(dlq));
+            self.renew(&folder, dlq);
+            let ran = self.redrive(
+                &folder,
+                &[
+                    "run",
+                    "orders",
+                    "--limit",
+                    "all",
+                    "--reason",
+                    "bench",
+                    "-o",
+                    "json",
+                    "--stop-on-refail",
+                    "off",
+                    "--rate",
+                    "unlimited",
+                    "--confirm",
+                    "orders",
+                ],
+            );
+            let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(report["counts"]["moved"].as_u64(), Some(self.letters as u64), "{}", ran.out);
+            ours.push((Duration::from_millis(report["took_ms"].as_u64().unwrap()), ran));
+        }
+        let peer = self.letters as f64 / median(peers.iter().map(Duration::as_secs_f64));
+        println!("{name:<20} peer    {peer:>9.0}");
+        let engine = self.letters as f64 / median(ours.iter().map(|(took, _)| took.as_secs_f64()));
+        let whole = self.letters as f64 / median(ours.iter().map(|(_, ran)| ran.took.as_secs_f64()));
+        let ran = || ours.iter().map(|(_, ran)| ran);
+        let cpu = median(ran().map(|ran| ran.cpu)) * 1e6 / self.letters as f64;
+        let peak = median(ran().map(|ran| ran.peak));
+        println!("{name:<20} moving  {engine:>9.0}       {:>4.2}", engine / peer);
+        println!(
+            "{name:<20} whole   {whole:>9.0}       {:>4.2}          {cpu:>6.2}     {peak:>6.1}",
+            whole / peer
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+    }
+
+    /// The adapter alone with transactions of 100 letters.
+    fn hundreds(&self) {
+        let dlq = "hundred.dlq";
+        let folder = self.shop(dlq);
+        self.topic(dlq, 1_100_000);
+        self.fill(dlq, self.letters / 4, self.letters, 0);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let took = runtime.block_on(self.move_in_hundreds(dlq));
+        println!("100 a transaction    adapter {:>9.0}", (self.letters / 4) as f64 / took.as_secs_f64());
+        std::fs::remove_dir_all(&folder).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+    }
+
+    async fn move_in_hundreds(&self, dlq: &str) -> Duration {
+        let kind = BROKERS.iter().find(|kind| kind.schemes().contains(&"kafka")).unwrap();
+        let url = At::nowhere(format!("kafka://{}", self.servers));
+        let decl = BrokerDecl { name: At::nowhere("kafka".to_owned()), url, ..BrokerDecl::default() };
+        let context = OpenContext { clock: Arc::new(SystemClock), base: std::env::temp_dir(), writes: true };
+        let broker = kind.open(&decl, &context).await.unwrap();
+        let channel = Channel {
+            name: At::nowhere("orders".to_owned()),
+            source: At::nowhere("orders".to_owned()),
+            return_to: Some(At::nowhere(ReturnTo::Named("orders.billing".to_owned()))),
+            dead_letter: DeadLetterDecl {
+                name: Some(At::nowhere(dlq.to_owned())),
+                ..DeadLetterDecl::default()
+            },
+            ..Channel::default()
+        };
+        let mut pages = broker.snapshot(&channel, Want::default()).await.unwrap();
+        let mut wanted = Vec::new();
+        loop {
+            let page = pages.next().await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            for letter in page {
+                wanted.push(Wanted { seq: wanted.len() as u64 + 1, position: letter.position });
+            }
+        }
+        let task = Task {
+            run: "bench".to_owned(),
+            owner: "bench".to_owned(),
+            who: "bench".to_owned(),
+            target: "orders.billing".to_owned(),
+            take_over: false,
+            snapshot: pages.snapshot().identity.clone(),
+            claim_for: Duration::from_secs(60),
+        };
+        let mut mover = broker.begin(&channel, &task).await.unwrap();
+        let begun = Instant::now();
+        for part in wanted.chunks(2_000) {
+            let ask = Ask { next: part, wanted: &|_| None, limit: part.len() };
+            let got = mover.claim(&ask).await.unwrap().got;
+            let copies: Vec<Outgoing> = got
+                .into_iter()
+                .map(|claimed| Outgoing {
+                    seq: claimed.seq,
+                    receipt: claimed.receipt,
+                    position: claimed.letter.position,
+                    attempt: 1,
+                    first_intent: redrive::clock::Time::default(),
+                    message: claimed.letter.message,
+                    group: None,
+                })
+                .collect();
+            for batch in copies.chunks(100) {
+                mover.transfer(batch).await.unwrap();
+            }
+        }
+        let took = begun.elapsed();
+        mover.end().await.unwrap();
+        took
+    }
+
+    /// Causes of a large topic, alternating with a bare consume of it.
+    fn looking(&self, dlq: &str, letters: usize, each_large: usize, name: &str) {
+        let folder = self.shop(dlq);
+        self.topic(dlq, 11_000_000);
+        self.fill(dlq, letters, letters, each_large);
+        let (mut peers, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds.min(3) {
+            peers.push(self.consume(dlq));
+            ours.push(self.redrive(&folder, &["inspect", "orders", "-o", "json"]));
+        }
+        self.tell("inspect", name, letters, &peers, &ours);
+        std::fs::remove_dir_all(&folder).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+    }
+
+    fn tell(&self, what: &str, name: &str, letters: usize, peers: &[Duration], ours: &[Ran]) {
+        let peer = letters as f64 / median(peers.iter().map(Duration::as_secs_f64));
+        let here = letters as f64 / median(ours.iter().map(|ran| ran.took.as_secs_f64()));
+        let cpu = median(ours.iter().map(|ran| ran.cpu)) * 1e6 / letters as f64;
+        let peak = median(ours.iter().map(|ran| ran.peak));
+        println!("{name:<20} peer    {peer:>9.0}");
+        println!(
+            "{name:<20} {what} {here:>9.0}       {:>4.2}          {cpu:>6.2}     {peak:>6.1}",
+            here / peer
+        );
+    }
+
+    /// The last 100 letters of a large topic.
+    fn newest(&self) {
+        let dlq = "newest.dlq";
+        let letters = self.letters * 5;
+        let folder = self.shop(dlq);
+        self.topic(dlq, 1_100_000);
+        self.fill(dlq, letters, letters, 0);
+        let ran: Vec<Ran> = (0..self.rounds)
+            .map(|_| {
+                self.redrive(&folder, &["inspect", "orders", "--letters", "--newest", "100", "-o", "json"])
+            })
+            .collect();
+        let took = median(ran.iter().map(|ran| ran.took.as_secs_f64() * 1e3));
+        println!(
+            "the last 100 letters of {letters}: {took:.0} ms, {:.1} MiB",
+            median(ran.iter().map(|ran| ran.peak))
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+    }
+
+    /// A folder with a topology whose dead letters lie in `dlq`.
+    fn shop(&self, dlq: &str) -> PathBuf {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kafka-{dlq}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!(
+            "version: 1\nbrokers: {{kafka: {{url: \"kafka://{}\"}}}}\nchannels:\n  orders:\n    source: orders\n    \
+             consumer: billing\n    create_source: true\n    return_to: {{name: orders.billing}}\n    group: key\n    \
+             event_id: {{header: event-id}}\n    dead_letter: {{name: {dlq}, retention: 14d}}\n    \
+             kafka: {{partitions: {PARTITIONS}, replication_factor: 1}}\n",
+            self.servers
+        );
+        std::fs::write(folder.join("redrive.yaml"), text).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+        folder
+    }
+
+    /// The target empty, no marks, no ledger: as if nothing had been moved.
+    fn renew(&self, folder: &Path, dlq: &str) {
+        self.delete(&["orders.billing", &format!("{dlq}.marks")]);
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.file_name() != "redrive.yaml" {
+                let path = entry.path();
+                let _ =
+                    if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            }
+        }
+        self.redrive(folder, &["apply", "--yes"]);
+    }
+
+    fn redrive(&self, folder: &Path, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).current_dir(folder).env("REDRIVE_LEDGER", folder.join("ledger.db"));
+        watch(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// The peer's copy of all letters.
+    fn copy(&self, dlq: &str) -> Duration {
+        if !self.kcat {
+            return self.bare(dlq, Some("orders.billing"));
+        }
+        let servers = &self.servers;
+        let line = format!(
+            "kcat -b {servers} -C -t {dlq} -o beginning -e -q -K '\t' | kcat -b {servers} -P -t orders.billing -K '\t'"
+        );
+        shell(&line)
+    }
+
+    fn consume(&self, dlq: &str) -> Duration {
+        if !self.kcat {
+            return self.bare(dlq, None);
+        }
+        shell(&format!("kcat -b {} -C -t {dlq} -o beginning -e -q > /dev/null", self.servers))
+    }
+
+    /// The peer where there is no kcat: reads all, and sends key and body on.
+    fn bare(&self, dlq: &str, target: Option<&str>) -> Duration {
+        let begun = Instant::now();
+        let consumer: BaseConsumer = self
+            .config()
+            .set("group.id", "bench")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .create()
+            .unwrap();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            list.add_partition_offset(dlq, partition, Offset::Beginning).unwrap();
+        }
+        consumer.assign(&list).unwrap();
+        let producer: BaseProducer = self.producer();
+        let mut open = PARTITIONS;
+        while open > 0 {
+            match consumer.poll(Duration::from_millis(100)) {
+                None => {}
+                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(error)) => panic!("{error}"),
+                Some(Ok(record)) => {
+                    if let Some(target) = target {
+                        let mut copy: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(target);
+                        copy.key = record.key();
+                        copy.payload = record.payload();
+                        put(&producer, copy);
+                    }
+                }
+            }
+        }
+        producer.flush(Duration::from_secs(60)).unwrap();
+        begun.elapsed()
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.servers).set("broker.address.family", "v4");
+        config
+    }
+
+    fn producer(&self) -> BaseProducer {
+        self.config()
+            .set("partitioner", "murmur2_random")
+            .set("linger.ms", "5")
+            .set("message.max.bytes", "11000000")
+            .set("queue.buffering.max.messages", "100000")
+            .create()
+            .unwrap()
+    }
+
+    fn topic(&self, name: &str, largest: usize) {
+        let largest = largest.to_string();
+        let topic = NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))
+            .set("max.message.bytes", &largest)
+            .set("message.timestamp.type", "LogAppendTime");
+        let (admin, runtime) = self.admin();
+        for made in runtime.block_on(admin.create_topics([&topic], &options())).unwrap() {
+            made.unwrap();
+        }
+    }
+
+    /// Deletes what is there of these, and waits until it is gone.
+    fn delete(&self, names: &[&str]) {
+        let (admin, runtime) = self.admin();
+        let there = || {
+            let all = admin.inner().fetch_metadata(None, Duration::from_secs(20)).unwrap();
+            let known: Vec<String> = all.topics().iter().map(|topic| topic.name().to_owned()).collect();
+            names.iter().copied().filter(|name| known.iter().any(|known| known == name)).collect::<Vec<_>>()
+        };
+        let found = there();
+        if !found.is_empty() {
+            runtime.block_on(admin.delete_topics(&found, &options())).unwrap();
+        }
+        while !there().is_empty() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn admin(&self) -> (AdminClient<DefaultClientContext>, tokio::runtime::Runtime) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        (self.config().create().unwrap(), runtime)
+    }
+
+    /// Dead letters of 1 KiB of body with the headers of a framework's failure; now and then one of 10 MB.
+    fn fill(&self, dlq: &str, letters: usize, keys: usize, each_large: usize) {
+        let producer = self.producer();
+        let large = "x".repeat(10_000_000);
+        for n in 0..letters {
+            let small = body(n);
+            let is_large = each_large > 0 && n % each_large == each_large - 1;
+            let (key, id) = (format!("C-{}", n % keys), format!("ev-{n}"));
+            let place = (n / 6).to_string();
+            let cause = format!("com.example.Failure{}", n % 7);
+            let headers = [
+                ("event-id", id.as_str()),
+                ("kafka_dlt-exception-fqcn", cause.as_str()),
+                ("kafka_dlt-exception-message", "no answer from the gateway within 3000 ms"),
+                ("kafka_dlt-original-topic", "orders"),
+                ("kafka_dlt-original-consumer-group", "billing"),
+                ("kafka_dlt-exception-stacktrace", STACK),
+                ("redrive-bench", place.as_str()),
+            ];
+            let headers = headers.iter().fold(OwnedHeaders::new(), |list, (key, value)| {
+                list.insert(Header { key, value: Some(value.as_bytes()) })
+            });
+            let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(dlq).headers(headers);
+            record.key = Some(key.as_bytes());
+            record.payload = Some(if is_large { large.as_bytes() } else { small.as_bytes() });
+            put(&producer, record);
+        }
+        producer.flush(Duration::from_secs(120)).unwrap();
+    }
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(Duration::from_secs(20)))
+}
+
+const STACK: &str = "com.example.Failure: no answer from the gateway within 3000 ms\n\tat com.example.Gateway.call(Gateway.java:81)\n\tat com.example.Billing.charge(Billing.java:44)\n";
+
+fn put<'a>(producer: &BaseProducer, record: BaseRecord<'a, [u8], [u8]>) {
+    let mut record = Some(record);
+    while let Some(next) = record.take() {
+        if let Err((error, back)) = producer.send(next) {
+            assert_eq!(
+                error.rdkafka_error_code(),
+                Some(rdkafka::types::RDKafkaErrorCode::QueueFull),
+                "{error}"
+            );
+            producer.poll(Duration::from_millis(5));
+            record = Some(back);
+        }
+    }
+    producer.poll(Duration::ZERO);
+}
+
+fn body(n: usize) -> String {
+    let mut body = format!("{{\"orderId\":{n},\"note\":\"");
+    body.push_str(&"x".repeat(KIB - 2 - body.len()));
+    body.push_str("\"}");
+    body
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn shell(line: &str) -> Duration {
+    let begun = Instant::now();
+    let status =
+        Command::new("sh").args(["-c", line]).stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{line}");
+    begun.elapsed()
+}
+
+/// Runs a process to its end and watches what it takes.
+fn watch(command: &mut Command) -> Ran {
+    let begun = Instant::now();
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut words = child.stderr.take().unwrap();
+    let read = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut out, &mut text).unwrap();
+        text
+    });
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut words, &mut text).unwrap();
+        text
+    });
+    let (mut peak, mut ticks) = (0u64, 0u64);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        peak = peak.max(high_water(&child));
+        ticks = ticks.max(processor_ticks(&child));
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let took = begun.elapsed();
+    let (out, said) = (read.join().unwrap(), said.join().unwrap());
+    assert!(status.success(), "{out}\n{said}");
+    Ran { took, cpu: ticks as f64 / 100.0, peak: peak as f64 / 1_024.0, out }
+}
+
+/// KiB.
+fn high_water(child: &Child) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let found =
+        text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    found.unwrap_or(0)
+}
+
+/// User and system time so far, in hundredths of a second.
+fn processor_ticks(child: &Child) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}

@@ -350,6 +350,8 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--dedupe', '--dedupe', [CompletionResultType]::ParameterName, 'Send one of letters with one event id and body, and settle the others')
             [CompletionResult]::new('--past-dedup-window', '--past-dedup-window', [CompletionResultType]::ParameterName, 'Also letters older than the dedup_window: consumers may have forgotten their ids')
             [CompletionResult]::new('--any-origin', '--any-origin', [CompletionResultType]::ParameterName, 'Also letters that died in another queue than this channel''s')
+            [CompletionResult]::new('--keep-timestamp', '--keep-timestamp', [CompletionResultType]::ParameterName, 'Copies keep the time at which their message was first published (Kafka)')
+            [CompletionResult]::new('--trim', '--trim', [CompletionResultType]::ParameterName, 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)')
             [CompletionResult]::new('--without-transactions', '--without-transactions', [CompletionResultType]::ParameterName, 'Publish, record, settle, even where the broker has transactions')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')

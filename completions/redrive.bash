@@ -808,7 +808,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__run)
-            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --without-transactions --file --broker --output --verbose --help"
+            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --keep-timestamp --trim --without-transactions --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

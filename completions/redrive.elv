@@ -328,6 +328,8 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --dedupe 'Send one of letters with one event id and body, and settle the others'
             cand --past-dedup-window 'Also letters older than the dedup_window: consumers may have forgotten their ids'
             cand --any-origin 'Also letters that died in another queue than this channel''s'
+            cand --keep-timestamp 'Copies keep the time at which their message was first published (Kafka)'
+            cand --trim 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
             cand --without-transactions 'Publish, record, settle, even where the broker has transactions'
             cand -v 'Say on stderr what is done; twice: also what clients do'
             cand --verbose 'Say on stderr what is done; twice: also what clients do'

@@ -259,6 +259,8 @@ complete -c redrive -n "__fish_redrive_using_subcommand run" -l native -d 'Let t
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l keep-timestamp -d 'Copies keep the time at which their message was first published (Kafka)'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l trim -d 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-transactions -d 'Publish, record, settle, even where the broker has transactions'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -s h -l help -d 'Print help'

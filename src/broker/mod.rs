@@ -128,6 +128,8 @@ pub struct Capabilities {
     pub ordered_batch: bool,
     /// Can it move all of a dead-letter queue by itself (`run --native`)?
     pub bulk: BulkMoves,
+    /// Most letters that go at once.
+    pub batch: usize,
     /// How many letters it hands out in one answer before a group is locked: of a group that is cut there, the
     /// rest cannot be seen until the first ones are gone. `None`: it does not lock groups.
     pub group_lock: Option<u32>,

@@ -238,6 +238,22 @@ pub trait Mover: Send {
         Ok(None)
     }
 
+    /// Copies from now on keep the time at which their message was first published, where the broker lets a
+    /// sender set it.
+    ///
+    /// # Errors
+    /// It does not, or the target would not keep it.
+    async fn keep_times(&mut self) -> Result<()> {
+        let why = "a copy has the time at which the broker takes it";
+        Err(BrokerError::new(super::ErrorKind::Unsupported, "keep the times of letters", why))
+    }
+
+    /// Deletes moved letters that a mark hides, up to the first one that is open, where the broker cannot delete
+    /// single ones. Says what it did; `None`: nothing of that kind lies there.
+    async fn trim(&mut self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Remarks for the report: a lock that could not be taken, and the like.
     fn notes(&self) -> Vec<String> {
         Vec::new()

@@ -70,6 +70,10 @@ struct Kept {
     allow_gone: bool,
     order: OrderPolicy,
     without_transactions: bool,
+    #[serde(default)]
+    keep_times: bool,
+    #[serde(default)]
+    trim: bool,
     skipped: u64,
     held: u64,
 }
@@ -82,6 +86,8 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
         allow_gone: settings.allow_gone,
         order: settings.order,
         without_transactions: settings.without_transactions,
+        keep_times: settings.keep_times,
+        trim: settings.trim,
         skipped: kept.0,
         held: kept.1,
     })
@@ -143,6 +149,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         order: kept.order,
         claim_for: LEASE,
         without_transactions: kept.without_transactions,
+        keep_times: kept.keep_times,
+        trim: kept.trim,
         ..Settings::default()
     };
     let path = ledger.manifest_path(&row.id).map_err(told)?;
@@ -230,7 +238,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         snapshot: head.snapshot.clone(),
         claim_for: LEASE,
     };
-    let mover = match begin(ctx, &*broker, chosen, channel, &task).await {
+    let mover = match begin(ctx, &*broker, chosen, channel, &task, kept.keep_times).await {
         Ok(mover) => mover,
         Err(error) => {
             let _ = ledger.unlock(&lock);

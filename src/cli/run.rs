@@ -80,6 +80,12 @@ pub struct Args {
     ledger: Option<PathBuf>,
     #[command(flatten)]
     judging: Judging,
+    /// Copies keep the time at which their message was first published (Kafka)
+    #[arg(long)]
+    keep_timestamp: bool,
+    /// At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)
+    #[arg(long)]
+    trim: bool,
     /// Publish, record, settle, even where the broker has transactions
     #[arg(long, hide = true)]
     without_transactions: bool,
@@ -306,9 +312,12 @@ fn typed(ctx: &Context, args: &Args) -> Vec<String> {
         command.extend(["--ledger".to_owned(), path.display().to_string()]);
     }
     command.extend(args.judging.flags());
-    if args.allow_stale {
-        command.push("--allow-stale".to_owned());
-    }
+    let flags = [
+        ("--allow-stale", args.allow_stale),
+        ("--keep-timestamp", args.keep_timestamp),
+        ("--trim", args.trim),
+    ];
+    command.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
     command
 }
 
@@ -391,7 +400,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         snapshot: prepared.snapshot.identity.clone(),
         claim_for: LEASE,
     };
-    let mover = match begin(ctx, plan.broker, plan.chosen, plan.channel, &task).await {
+    let mover = match begin(ctx, plan.broker, plan.chosen, plan.channel, &task, args.keep_timestamp).await {
         Ok(mover) => mover,
         Err(error) => {
             let _ = ledger.unlock(&lock);
@@ -423,6 +432,8 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         order: plan.judging.order,
         claim_for: LEASE,
         without_transactions: args.without_transactions,
+        keep_times: args.keep_timestamp,
+        trim: args.trim,
         ..Settings::default()
     };
     let summary = &prepared.summary;

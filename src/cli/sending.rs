@@ -265,13 +265,20 @@ pub async fn begin(
     chosen: Chosen<'_>,
     channel: &Channel,
     task: &Task,
+    keep_times: bool,
 ) -> Result<Box<dyn crate::broker::Mover>, CommandError> {
-    let mover = broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
+    let mut mover = broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
         ErrorKind::Locked => CommandError::refused(error.message.clone())
             .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
             .next(ctx.command(&["runs", "list"])),
         _ => CommandError::broker(chosen.name(), &error),
     })?;
+    if keep_times && let Err(error) = mover.keep_times().await {
+        let _ = mover.end().await;
+        return Err(CommandError::refused(format!("--keep-timestamp: could not {error}")).hint(
+            "Nothing was sent. Without it copies have the time of now, and the first time in a header.",
+        ));
+    }
     for note in mover.notes() {
         ctx.ui.note(note);
     }

@@ -16,6 +16,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Client, Heard, PATIENCE};
 use super::marks::Marks;
+use super::pointer::Pointers;
 use super::raw;
 use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
@@ -95,7 +96,7 @@ impl Topic {
         let (client, name, partitions) = (client.clone(), self.name.clone(), self.partitions);
         super::roles::blocking(move || {
             let action = format!("read the offsets of {name}");
-            let probe = reader(&client, "read_uncommitted")?;
+            let probe = reader(&client, "read_uncommitted", AHEAD)?;
             let ask = || {
                 let mut list = TopicPartitionList::new();
                 for partition in 0..partitions {
@@ -176,6 +177,20 @@ pub(super) fn parse_id(text: &str) -> Option<(i32, Option<i64>)> {
     Some((partition.parse().ok()?, offset.parse().ok()))
 }
 
+/// What a record says, with or without its body.
+pub(super) fn message(record: &BorrowedMessage<'_>, bodies: bool) -> Message {
+    let headers: Headers = raw::headers(record)
+        .into_iter()
+        .map(|(name, value)| (name, value.map_or(Value::Null, |bytes| Value::Bytes(Bytes::from(bytes)))))
+        .collect();
+    Message {
+        key: record.key().map(Bytes::copy_from_slice),
+        body: if bodies { record.payload().map(Bytes::copy_from_slice) } else { None },
+        headers,
+        properties: Headers::new(),
+    }
+}
+
 /// A record as a letter.
 pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) -> RawLetter {
     let place = Place { partition: record.partition(), offset: record.offset() };
@@ -185,22 +200,13 @@ pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) ->
         Timestamp::CreateTime(ms) => Some((Time::from_millis(ms), TimeSource::Producer)),
         Timestamp::LogAppendTime(ms) => Some((Time::from_millis(ms), TimeSource::Broker)),
     };
-    let headers: Headers = raw::headers(record)
-        .into_iter()
-        .map(|(name, value)| (name, value.map_or(Value::Null, |bytes| Value::Bytes(Bytes::from(bytes)))))
-        .collect();
     RawLetter {
         id: letter_id(place),
         position: position(&topic.id, place),
         // Only letters of one partition have an order; partitions are told apart by the upper bits.
         arrival: u64::try_from(place.offset).unwrap_or(0),
         body_len: body.map(|bytes| bytes.len() as u64),
-        message: Message {
-            key: record.key().map(Bytes::copy_from_slice),
-            body: if want.bodies { body.map(Bytes::copy_from_slice) } else { None },
-            headers,
-            properties: Headers::new(),
-        },
+        message: message(record, want.bodies),
         facts: Facts {
             queue: topic.name.as_str().into(),
             place: Some(place),
@@ -212,9 +218,12 @@ pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) ->
     }
 }
 
+/// KiB that a reader fetches ahead of who asks for them.
+const AHEAD: u32 = 4_096;
+
 /// A consumer that reads given extents: small queues, since the default holds 64 MiB a partition, and the back-off
 /// that such queues need (kafka-real §3).
-pub(super) fn reader(client: &Client, isolation: &str) -> Result<BaseConsumer<Heard>> {
+pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<BaseConsumer<Heard>> {
     let mut config = client.config();
     config
         .set("group.id", "redrive")
@@ -224,7 +233,7 @@ pub(super) fn reader(client: &Client, isolation: &str) -> Result<BaseConsumer<He
         .set("auto.offset.reset", "error")
         .set("isolation.level", isolation)
         .set("fetch.wait.max.ms", "10")
-        .set("queued.max.messages.kbytes", "4096")
+        .set("queued.max.messages.kbytes", ahead.to_string())
         .set("fetch.message.max.bytes", "131072")
         .set("fetch.queue.backoff.ms", "5");
     config.create_with_context(client.heard.clone()).map_err(|error| client.error("set up a reader", &error))
@@ -252,7 +261,16 @@ pub(super) enum Step<'a> {
 impl Reading {
     /// Begins at the lower end of each extent that is not empty.
     pub(super) fn begin(client: &Client, topic: &str, extents: &[Extent], isolation: &str) -> Result<Self> {
-        let consumer = reader(client, isolation)?;
+        Self::with(reader(client, isolation, AHEAD)?, client, topic, extents)
+    }
+
+    /// One partition alone, beside `readers` others that are open at the same time.
+    pub(super) fn beside(client: &Client, topic: &str, extent: Extent, readers: usize) -> Result<Self> {
+        let ahead = (2 * AHEAD / u32::try_from(readers).unwrap_or(u32::MAX).max(1)).clamp(512, AHEAD);
+        Self::with(reader(client, "read_committed", ahead)?, client, topic, &[extent])
+    }
+
+    fn with(consumer: BaseConsumer<Heard>, client: &Client, topic: &str, extents: &[Extent]) -> Result<Self> {
         let mut list = TopicPartitionList::new();
         let mut open = BTreeMap::new();
         for extent in extents.iter().filter(|extent| extent.low < extent.end) {
@@ -349,13 +367,21 @@ pub(super) struct Look {
     snapshot: Snapshot,
     want: Want,
     marks: Arc<Marks>,
+    /// Lent to the thread that reads a page.
+    pointers: Option<Pointers>,
     unseen: Vec<String>,
     read: u64,
     hidden: u64,
 }
 
 impl Look {
-    pub(super) async fn open(client: &Client, topic: Topic, want: Want, marks: Marks) -> Result<Self> {
+    pub(super) async fn open(
+        client: &Client,
+        topic: Topic,
+        want: Want,
+        marks: Marks,
+        pointers: Pointers,
+    ) -> Result<Self> {
         let extents = topic.extents(client).await?;
         let all: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
         let hidden = if want.moved { 0 } else { marks.within(&extents) };
@@ -392,6 +418,7 @@ impl Look {
             snapshot,
             want,
             marks: Arc::new(marks),
+            pointers: Some(pointers),
             unseen,
             read: 0,
             hidden: 0,
@@ -407,6 +434,7 @@ impl Pages for Look {
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
         let Some(mut reading) = self.reading.take() else { return Ok(Vec::new()) };
+        let Some(mut pointers) = self.pointers.take() else { return Ok(Vec::new()) };
         let (topic, want, marks) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.marks));
         let done = tokio::task::spawn_blocking(move || {
             let (mut page, mut bytes, mut read, mut hidden) = (Vec::new(), 0usize, 0u64, 0u64);
@@ -437,22 +465,30 @@ impl Pages for Look {
                         }
                         let mut letter = letter(&topic, &record, want);
                         letter.facts.moved_by = moved.then(|| MOVED.to_owned());
+                        pointers.follow(&mut letter, want)?;
                         bytes += usize::try_from(letter.size()).unwrap_or(0);
                         page.push(letter);
                     }
                 }
             }
-            Ok((page, read, hidden, (!ended).then_some(reading)))
+            Ok((page, read, hidden, (!ended).then_some(reading), pointers))
         });
-        let (page, read, hidden, reading) =
+        let (page, read, hidden, reading, pointers) =
             done.await.map_err(|error| BrokerError::new(ErrorKind::Other, "read", error.to_string()))??;
         self.read += read;
         self.hidden += hidden;
         self.reading = reading;
+        self.pointers = Some(pointers);
         Ok(page)
     }
 
-    async fn close(self: Box<Self>) -> Result<LookCost> {
+    async fn close(mut self: Box<Self>) -> Result<LookCost> {
+        let gone = self.pointers.as_ref().map_or(0, Pointers::gone);
+        if gone > 0 {
+            self.unseen.push(format!(
+                "{gone} letters only point at a record, and it is gone: the source's retention took it"
+            ));
+        }
         Ok(LookCost { read: self.read, hidden: self.hidden, unseen: self.unseen, ..LookCost::default() })
     }
 }

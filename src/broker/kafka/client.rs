@@ -2,7 +2,7 @@
 //! time out, kafka-real §10), and one place that turns their errors into ours.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::client::Client as RdClient;
@@ -39,6 +39,12 @@ pub(super) struct Client {
 pub(super) struct Heard(Arc<Mutex<Option<(RDKafkaErrorCode, String)>>>);
 
 impl Heard {
+    /// Has anything said why nobody answers?
+    fn why(&self) -> bool {
+        use RDKafkaErrorCode as C;
+        self.last().is_some_and(|(code, _)| !matches!(code, C::BrokerTransportFailure | C::AllBrokersDown))
+    }
+
     /// The last thing worth telling.
     pub(super) fn last(&self) -> Option<(RDKafkaErrorCode, String)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -59,7 +65,11 @@ impl ClientContext for Heard {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // "All brokers down" follows whatever the reason was and says less.
         let vague = matches!(code, RDKafkaErrorCode::AllBrokersDown);
-        if !vague || last.is_none() {
+        let broken = code == RDKafkaErrorCode::BrokerTransportFailure;
+        let known = last.as_ref().map(|(code, _)| *code);
+        let told = known
+            .is_some_and(|code| matches!(code, RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SSL));
+        if !(vague && known.is_some() || broken && told) {
             *last = Some((code, reason.to_owned()));
         }
     }
@@ -224,13 +234,17 @@ impl Client {
                 | C::Resolve
         );
         // A call that only timed out says nothing; the callbacks have heard why, once they are asked.
-        for _ in 0..if silent { 50 } else { 0 } {
-            if self.asking.poll(Duration::ZERO).is_none() {
-                break;
-            }
+        let until = Instant::now() + Duration::from_millis(300);
+        while silent && !self.heard.why() && Instant::now() < until {
+            let _ = self.asking.poll(Duration::from_millis(20));
         }
         if silent && let Some((heard, reason)) = self.heard.last() {
             let (kind, hint) = match heard {
+                // No password was looked at: the listener does not do logins, or not of this kind.
+                C::Authentication if reason.contains("handshake") => (
+                    ErrorKind::Denied,
+                    Some("check security.protocol and sasl.mechanism in its options".to_owned()),
+                ),
                 C::Authentication | C::SaslAuthenticationFailed => (
                     ErrorKind::Denied,
                     Some("check username and password of this broker in the topology".to_owned()),
@@ -249,6 +263,21 @@ impl Client {
         }
         let mut error = BrokerError::new(kind, action, format!("{} ({})", tidy(text), self.place()))
             .code(format!("{code:?}"));
+        error.hint = match code {
+            C::TopicAuthorizationFailed => {
+                Some("which rights on which topics: docs/kafka.md, Rights".to_owned())
+            }
+            C::GroupAuthorizationFailed => Some(
+                "reading needs Read on group redrive, also where no group is joined; a relay needs \
+                 redrive-relay-CHANNEL (docs/kafka.md, Rights)"
+                    .to_owned(),
+            ),
+            C::ClusterAuthorizationFailed => Some(
+                "the user may write to none of the topics, or not ask for groups (docs/kafka.md, Rights)"
+                    .to_owned(),
+            ),
+            _ => None,
+        };
         if silent && kind == ErrorKind::Unreachable {
             error.hint = Some(NOBODY.to_owned());
         }

@@ -39,6 +39,8 @@ impl Kind for KafkaKind {
             relocate: Atomicity::Transaction,
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
+            // A transaction costs milliseconds whatever it holds.
+            batch: 5_000,
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::Message as _;
@@ -170,34 +171,34 @@ impl Marks {
 }
 
 /// The record that marks a letter as moved.
-pub(super) fn mark(topic: &str, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
+pub(super) fn mark(topic: &Arc<str>, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
     let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
     record(topic, format!("mark/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
 }
 
 /// The record that says that a copy was made, before its letter is marked: what proves an answer that was lost.
-pub(super) fn sent(topic: &str, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
+pub(super) fn sent(topic: &Arc<str>, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
     let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
     record(topic, format!("sent/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
 }
 
 /// Takes both back: the letter is not in the topic any more.
-pub(super) fn tombstones(topic: &str, topic_id: &str, place: Place) -> [Record; 2] {
+pub(super) fn tombstones(topic: &Arc<str>, topic_id: &str, place: Place) -> [Record; 2] {
     ["mark", "sent"]
         .map(|kind| record(topic, format!("{kind}/{topic_id}/{}/{}", place.partition, place.offset), None))
 }
 
 /// The record that holds the lock.
-pub(super) fn lock(topic: &str, topic_id: &str, lock: &Lock) -> Record {
+pub(super) fn lock(topic: &Arc<str>, topic_id: &str, lock: &Lock) -> Record {
     record(topic, format!("lock/{topic_id}"), Some(serde_json::to_vec(lock).unwrap_or_default()))
 }
 
-fn record(topic: &str, key: String, value: Option<Vec<u8>>) -> Record {
+fn record(topic: &Arc<str>, key: String, value: Option<Vec<u8>>) -> Record {
     Record {
-        topic: topic.to_owned(),
+        topic: Arc::clone(topic),
         partition: Some(0),
-        key: Some(key.into_bytes()),
-        value,
+        key: Some(key.into_bytes().into()),
+        value: value.map(Into::into),
         headers: Headers::new(),
         timestamp: None,
     }
@@ -228,7 +229,7 @@ pub(super) fn read(
     // The reader sees committed records only, and these in their order; the end is where it has to come.
     let (low, end) = match to_high_watermark {
         true => {
-            let probe = super::browse::reader(client, "read_uncommitted")?;
+            let probe = super::browse::reader(client, "read_uncommitted", 512)?;
             probe.fetch_watermarks(marks_topic, 0, PATIENCE)
         }
         false => client.asking.fetch_watermarks(marks_topic, 0, PATIENCE),
@@ -336,8 +337,8 @@ mod tests {
         let mut marks = Marks::default();
         let place = Place { partition: 3, offset: 4_097 };
         assert!(!marks.has(place));
-        let record = mark("m", "id", place, "r1", 7, Time::from_millis(5));
-        let key = String::from_utf8(record.key.unwrap()).unwrap();
+        let record = mark(&"m".into(), "id", place, "r1", 7, Time::from_millis(5));
+        let key = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
         take(&mut marks, "id", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
         assert!(marks.has(place) && marks.by_run(place));
         let before = Place { partition: 3, offset: 4_096 };
@@ -348,13 +349,13 @@ mod tests {
         assert_eq!(marks.outlived(&extent(4_097, 5_000), 9), []);
         assert_eq!(marks.outlived(&extent(4_098, 5_000), 9), [place]);
         // A copy without a mark proves itself to its own run only, and hides nothing.
-        let record = sent("m", "id", before, "r1", 8, Time::from_millis(5));
-        let (copied, value) = (String::from_utf8(record.key.unwrap()).unwrap(), record.value);
+        let record = sent(&"m".into(), "id", before, "r1", 8, Time::from_millis(5));
+        let (copied, value) = (String::from_utf8(record.key.unwrap().to_vec()).unwrap(), record.value);
         take(&mut marks, "id", Some("r2"), &copied, value.as_deref(), "m").unwrap();
         assert!(!marks.by_run(before));
         take(&mut marks, "id", Some("r1"), &copied, value.as_deref(), "m").unwrap();
         assert!(marks.by_run(before) && !marks.has(before));
-        let record = mark("m", "id", place, "r1", 7, Time::from_millis(5));
+        let record = mark(&"m".into(), "id", place, "r1", 7, Time::from_millis(5));
         take(&mut marks, "other", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/x/y", Some(b"{\"v\":1}"), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/1/2", Some(b"nonsense"), "m").unwrap();

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -73,11 +74,11 @@ impl ProducerContext for Delivery {
 /// One record to be produced.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    pub(super) topic: String,
+    pub(super) topic: Arc<str>,
     /// `None`: by key, as Java does it.
     pub(super) partition: Option<i32>,
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) value: Option<Vec<u8>>,
+    pub(super) key: Option<Bytes>,
+    pub(super) value: Option<Bytes>,
     pub(super) headers: Headers,
     /// Milliseconds; `None`: now.
     pub(super) timestamp: Option<i64>,
@@ -85,6 +86,11 @@ pub(super) struct Record {
 
 /// What became of one record of a batch.
 pub(super) type Report = std::result::Result<(i32, i64), RDKafkaErrorCode>;
+
+/// Never handed to the broker, because the transaction had failed already.
+pub(super) fn purged(code: &RDKafkaErrorCode) -> bool {
+    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+}
 
 /// A transactional producer: one lane.
 pub(super) struct Lane {
@@ -120,9 +126,8 @@ impl Lane {
             let mut ours = client.error(&action, &error);
             if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) {
                 ours.kind = ErrorKind::Denied;
-                ours.hint = Some(format!(
-                    "the user needs Write and Describe on TransactionalId {id} (docs/kafka.md)"
-                ));
+                ours.hint =
+                    Some(format!("the user needs Write on TransactionalId {id} (docs/kafka.md, Rights)"));
             }
             ours
         })?;
@@ -146,17 +151,41 @@ impl Lane {
     ///
     /// # Errors
     /// The transaction is aborted already. `Fenced`: somebody took over, or it grew too old.
-    pub(super) fn write(&self, records: &[Record]) -> Result<Vec<Report>> {
+    pub(super) fn write(&self, records: &[&Record]) -> Result<Vec<Report>> {
         self.begun.set(Instant::now());
         self.producer.begin_transaction().map_err(|error| self.told("begin a transaction", &error))?;
-        let reports = self.produce(records).and_then(|reports| match self.fatal() {
-            Some(error) => Err(error),
-            None => Ok(reports),
+        let reports = self.produce(records).and_then(|reports| {
+            match self.fatal().or_else(|| {
+                let topics: std::collections::BTreeSet<&str> =
+                    records.iter().map(|one| &*one.topic).collect();
+                self.withheld(&reports, &topics.into_iter().collect::<Vec<_>>().join(" and "))
+            }) {
+                Some(error) => Err(error),
+                None => Ok(reports),
+            }
         });
         if reports.is_err() {
             self.abort();
         }
         reports
+    }
+
+    /// Records that the client never handed over, because the transaction had failed already, say nothing of why:
+    /// the transaction does, when it is asked to commit, which it cannot any more (kafka-real §5).
+    fn withheld(&self, reports: &[Report], topics: &str) -> Option<BrokerError> {
+        let mut failed = reports.iter().filter_map(|report| report.as_ref().err()).peekable();
+        failed.peek()?;
+        if !failed.all(purged) {
+            return None;
+        }
+        let action = format!("write to {topics}");
+        Some(match self.producer.commit_transaction(Duration::from_secs(5)) {
+            Err(error) => self.told(&action, &error),
+            // It cannot be; if it is, only the marks tell what of it is there.
+            Ok(()) => {
+                BrokerError::new(ErrorKind::Unknown, action, "records were withheld from a transaction")
+            }
+        })
     }
 
     /// May the broker have ended the last transaction for its age?
@@ -179,7 +208,7 @@ impl Lane {
         }
     }
 
-    fn produce(&self, records: &[Record]) -> Result<Vec<Report>> {
+    fn produce(&self, records: &[&Record]) -> Result<Vec<Report>> {
         let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
         let batch = {
             let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -359,6 +359,24 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
     Ok(())
 }
 
+/// Deletes the records of these extents, each from its partition's beginning.
+pub(super) async fn delete_below(
+    client: &Client,
+    topic: &str,
+    extents: &[super::browse::Extent],
+) -> Result<()> {
+    let action = format!("delete moved records of {topic}");
+    let told = |error: rdkafka::error::KafkaError| client.error(&action, &error);
+    let mut list = rdkafka::TopicPartitionList::new();
+    for extent in extents {
+        let offset = rdkafka::Offset::Offset(extent.end);
+        list.add_partition_offset(topic, extent.partition, offset).map_err(told)?;
+    }
+    let options = AdminOptions::new().request_timeout(Some(PATIENCE));
+    let done = admin(client)?.delete_records(&list, &options).await.map_err(told)?;
+    done.elements().iter().try_for_each(|one| one.error()).map_err(told)
+}
+
 async fn create(client: &Client, resource: &Resource) -> Result<()> {
     let value = |name: &str| {
         resource.properties.iter().find(|property| property.name == name).map(|p| p.value.as_str())

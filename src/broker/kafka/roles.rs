@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::browse::{self, Look, Topic};
 use super::client::Client;
 use super::kind::KafkaKind;
+use super::pointer::Pointers;
 use super::{marks, provision, relocate, serve};
 use crate::broker::{
     Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Mover, Names, OpenContext,
@@ -146,7 +147,8 @@ impl Browse for Kafka {
     async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>> {
         let topic = Topic::read(&self.client, &names(channel).dead_letter).await?;
         let marks = self.marks(channel, topic.id.clone()).await?;
-        Ok(Box::new(Look::open(&self.client, topic, want, marks).await?))
+        let pointers = Pointers::new(&self.client, &names(channel));
+        Ok(Box::new(Look::open(&self.client, topic, want, marks, pointers).await?))
     }
 
     async fn find(&self, channel: &Channel, prefix: &LetterId) -> Result<Option<Vec<RawLetter>>> {
@@ -170,7 +172,15 @@ impl Browse for Kafka {
         }
         let marks = self.marks(channel, topic.id.clone()).await?;
         let client = self.client.clone();
-        let found = blocking(move || browse::one(&client, &topic, partition, offset)).await?;
+        let mut pointers = Pointers::new(&self.client, &names(channel));
+        let found = blocking(move || {
+            let mut found = browse::one(&client, &topic, partition, offset)?;
+            if let Some(letter) = &mut found {
+                pointers.follow(letter, Want { bodies: true, moved: true })?;
+            }
+            Ok(found)
+        })
+        .await?;
         Ok(found.map(|mut letter| {
             let moved = marks.has(Place { partition, offset });
             letter.facts.moved_by = moved.then(|| browse::MOVED.to_owned());
@@ -205,9 +215,17 @@ impl Browse for Kafka {
                     names.dead_letter
                 ));
             }
-            let (client, retention) = (self.client.clone(), topic.retention);
+            let (client, retention, append_time) = (self.client.clone(), topic.retention, topic.append_time);
             dead_letter.oldest = blocking(move || browse::oldest(&client, &topic, &extents, &marks)).await?;
             dead_letter.oldest_expires = dead_letter.oldest.and_then(|at| Some(at.plus(retention?)));
+            // K13: retention counts from a time that is older than the letter.
+            if !append_time && dead_letter.oldest_expires.is_some_and(|at| at <= self.client.clock.now()) {
+                notes.push(format!(
+                    "the oldest letter of {} is past its retention: producers set the times there, and retention \
+                     counts from them; message.timestamp.type=LogAppendTime or a longer retention keeps such letters",
+                    names.dead_letter
+                ));
+            }
         }
         Ok(Depths { source, readers, tiers, dead_letter, notes })
     }
@@ -225,7 +243,7 @@ impl Relocate for Kafka {
         {
             provision::make(&self.client, &Change::Create { resource: wish }).await?;
         }
-        Ok(Box::new(relocate::Session::begin(&self.client, &names.dead_letter, &marks, task).await?))
+        Ok(Box::new(relocate::Session::begin(&self.client, &names, &marks, task).await?))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use rdkafka::ClientContext;
 use rdkafka::Message as _;
 use rdkafka::client::Client as RdClient;
@@ -219,12 +220,12 @@ impl Inner {
                         offset: record.offset(),
                         due: at.plus(tier.delay),
                         record: Record {
-                            topic: tier.target.clone(),
+                            topic: tier.target.as_str().into(),
                             // Without a key the partition is kept: order among such records is by partition.
                             partition: (record.key().is_none() && record.partition() < tier.partitions)
                                 .then(|| record.partition()),
-                            key: record.key().map(<[u8]>::to_vec),
-                            value: record.payload().map(<[u8]>::to_vec),
+                            key: record.key().map(Bytes::copy_from_slice),
+                            value: record.payload().map(Bytes::copy_from_slice),
                             headers,
                             timestamp: None,
                         },
@@ -328,7 +329,8 @@ impl Inner {
         let group = self.consumer.group_metadata().ok_or_else(|| {
             BrokerError::new(ErrorKind::Unreachable, "carry due messages", "the group has not met yet")
         })?;
-        for (report, record) in self.lane.write(batch)?.into_iter().zip(batch) {
+        let all: Vec<&Record> = batch.iter().collect();
+        for (report, record) in self.lane.write(&all)?.into_iter().zip(batch) {
             if let Err(code) = report {
                 self.lane.abort();
                 let error = KafkaError::MessageProduction(code);

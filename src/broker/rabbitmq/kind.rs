@@ -57,6 +57,7 @@ impl Kind for RabbitKind {
             relocate: Atomicity::PublishThenSettle,
             ordered_batch: false,
             bulk: BulkMoves::No("it has no move of its own"),
+            batch: 1_000,
             group_lock: None,
             order: Order::PerQueue,
             dedup: Dedup::None,

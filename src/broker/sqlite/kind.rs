@@ -39,6 +39,7 @@ impl Kind for SqliteKind {
             relocate: Atomicity::Transaction,
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
+            batch: 1_000,
             group_lock: None,
             order: Order::PerGroup,
             dedup: Dedup::RunAndSeq,

@@ -68,6 +68,7 @@ impl Kind for SqsKind {
                 }
                 false => BulkMoves::All { most_per_second: MOVE_MAX, not_kept: MOVE_DROPS },
             },
+            batch: 1_000,
             group_lock: fifo.then_some(10),
             order: if fifo { Order::PerGroup } else { Order::None },
             dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },

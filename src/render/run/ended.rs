@@ -96,6 +96,9 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
         }
     }
     letters(ui, it);
+    if let Some(trimmed) = &it.end.trimmed {
+        ui.note(trimmed.clone());
+    }
     if it.end.counts.untouched > 0 {
         ui.note(format!(
             "The {} untouched are as they were. To go on:",
@@ -267,6 +270,9 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
     });
     if it.end.refailed.is_none() {
         document["unknown"] = json!({"refailed": "looking for them would cost something here"});
+    }
+    if let Some(trimmed) = &it.end.trimmed {
+        document["trimmed"] = json!(trimmed);
     }
     if let Some(Cause::Broker(error)) | Some(Cause::Errors(Some(error))) = &it.end.cause {
         document["error"] = json!({"action": error.action, "message": error.message, "code": error.code});

@@ -89,12 +89,14 @@ impl Engine<'_> {
     }
 
     async fn claim(&mut self, asked: Vec<u64>) -> Result<(), EngineError> {
-        let mut bytes = 0u64;
+        // Of what is in hand already too: letters may be as large as the broker takes them.
+        let mut bytes: u64 =
+            self.hand.keys().filter_map(|seq| self.lines.get(seq)).map(|line| line.size).sum();
         let mut next = Vec::with_capacity(asked.len());
         for seq in &asked {
             let Some(line) = self.lines.get(seq) else { continue };
             bytes += line.size;
-            if bytes > CLAIM_BYTES && !next.is_empty() {
+            if bytes > CLAIM_BYTES && !(next.is_empty() && self.hand.is_empty()) {
                 break;
             }
             next.push(Wanted { seq: *seq, position: line.position.clone() });
@@ -112,6 +114,11 @@ impl Engine<'_> {
             });
             map.get(position).and_then(|seqs| seqs.first().copied())
         };
+        if next.is_empty() {
+            // What is in hand goes first.
+            self.machine.claimed(&asked, &[], &[], false);
+            return Ok(());
+        }
         let asked_at = self.job.clock.elapsed();
         let result = self.job.mover.claim(&Ask { next: &next, wanted: &wanted, limit: next.len() }).await;
         failpoint::hit("claimed");

@@ -52,6 +52,8 @@ pub struct End {
     pub took: Duration,
     /// Moved in this part.
     pub moved_now: u64,
+    /// What came of trimming, if that was asked for.
+    pub trimmed: Option<String>,
 }
 
 impl Engine<'_> {
@@ -89,6 +91,14 @@ impl Engine<'_> {
         self.job.observer.see(&Event::Progress(progress));
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
         let moved_now = self.machine.tally().moved.saturating_sub(self.moved_before);
+        // Only behind a run that came to its end by itself: whatever stopped it may be what a person looks at next.
+        let trimmed = match self.job.settings.trim && self.cause.is_none() {
+            false => None,
+            true => match self.job.mover.trim().await {
+                Ok(said) => said,
+                Err(error) => Some(format!("moved letters were not trimmed: could not {error}")),
+            },
+        };
         if let Err(error) = self.job.mover.end().await {
             tracing::warn!(%error, "the session could not be closed; its claims and lock end by themselves");
         }
@@ -104,6 +114,7 @@ impl Engine<'_> {
             refailed: self.refailed,
             took,
             moved_now,
+            trimmed,
         })
     }
 

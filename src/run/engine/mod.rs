@@ -47,6 +47,10 @@ pub struct Settings {
     pub claim_for: Duration,
     /// Publish, record, settle, even where the broker has transactions.
     pub without_transactions: bool,
+    /// Copies keep the first time of their message.
+    pub keep_times: bool,
+    /// At the end moved letters are deleted up to the first open one.
+    pub trim: bool,
     /// How long the broker may be away.
     pub reconnect_for: Duration,
 }
@@ -62,6 +66,8 @@ impl Default for Settings {
             order: OrderPolicy::Group,
             claim_for: Duration::from_secs(60),
             without_transactions: false,
+            keep_times: false,
+            trim: false,
             reconnect_for: Duration::from_secs(60),
         }
     }
@@ -101,8 +107,6 @@ pub struct Job<'a> {
     pub observer: &'a mut dyn Observer,
 }
 
-/// Most letters in a batch.
-const BATCH: usize = 1000;
 /// Most bytes claimed at once.
 const CLAIM_BYTES: u64 = 16 << 20;
 /// How long a send may take; claims and lock must last longer (m19).
@@ -221,15 +225,18 @@ fn rules_of(job: &Job<'_>) -> Rules {
         job.capabilities.relocate == Atomicity::Transaction && !job.settings.without_transactions;
     // A claim batch is no larger than what the rate lets go while the claim is good for a send.
     let good_for = job.settings.claim_for.saturating_sub(SEND_TIMEOUT).as_secs_f64();
+    let batch = job.capabilities.batch;
+    // Twice a batch keeps the next one at hand; a large one need not wait for that.
+    let most = batch.max(2_000);
     let claims = match job.settings.rate {
-        Rate::Unlimited => 2 * BATCH,
-        Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, 2 * BATCH),
+        Rate::Unlimited => most,
+        Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };
     Rules {
         transaction,
         ordered_batch: transaction && job.capabilities.ordered_batch,
-        window: 8 * BATCH,
-        batch: BATCH.min(claims),
+        window: (3 * batch).max(8_000),
+        batch: batch.min(claims),
         claims,
         attempts: 5,
         max_errors: job.settings.max_errors,

@@ -326,6 +326,7 @@ impl Hostile {
             },
             ordered_batch: shape == Shape::Transaction,
             bulk: BulkMoves::No("it has no move of its own"),
+            batch: 1_000,
             group_lock: None,
             order: Order::PerQueue,
             dedup: match shape {

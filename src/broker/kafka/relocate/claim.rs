@@ -71,7 +71,7 @@ impl Inner {
                 self.readers.get(&partition).is_some_and(|(_, at)| offset >= *at && offset - at <= READ_OVER);
             if !near {
                 let from = Extent { low: offset, ..extent };
-                match Reading::begin(&self.client, &self.source.name, &[from], "read_committed") {
+                match Reading::beside(&self.client, &self.source.name, from, self.ends.len()) {
                     Ok(reading) => self.readers.insert(partition, (reading, offset)),
                     Err(error) => return Err(error),
                 };
@@ -104,14 +104,18 @@ impl Inner {
                 }
             };
             match found {
-                Some((here, letter)) => {
+                Some((here, mut letter)) => {
+                    self.pointers.follow(&mut letter, Want { bodies: true, moved: true })?;
+                    let mut letter = Some(letter);
                     while let Some(&(offset, seq)) = left.peek().filter(|(offset, _)| *offset <= here) {
-                        if offset == here {
+                        if offset == here
+                            && let Some(letter) = letter.take()
+                        {
                             self.claims += 1;
                             let place = Place { partition, offset };
                             self.held.insert(place, Held { claim: self.claims, seq });
                             let receipt = receipt(&self.source.id, place, self.claims);
-                            claims.got.push(Claimed { seq, receipt, letter: letter.clone() });
+                            claims.got.push(Claimed { seq, receipt, letter });
                         } else {
                             claims.missing.push((seq, Missing::Gone));
                         }

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use rdkafka::Message as _;
 
 use super::browse::{self, Extent, Reading, Step, Topic};
 use super::client::{Client, PATIENCE};
 use super::marks::{self, Lock, Marks};
+use super::pointer::Pointers;
 use super::producer::{Lane, Record, Report};
 use crate::broker::{
-    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Result,
-    Settled, Task, Want,
+    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Names, Outgoing, Proof, Published, Receipt,
+    Result, Settled, Task, Want,
 };
 use crate::letter::{Place, Position};
 use crate::stamp;
@@ -27,10 +29,15 @@ const TOMBSTONES: usize = 5_000;
 /// Facts of the topic that copies go to.
 #[derive(Debug, Clone)]
 struct Target {
-    name: String,
-    partitions: i32,
+    name: Arc<str>,
     max_bytes: u64,
     compacted: bool,
+    /// Partitions of the dead-letter topic: a number means the same in both if they are as many.
+    same_partitions: bool,
+    append_time: bool,
+    retention: Option<Duration>,
+    /// How far back a record's time may lie.
+    before_max: Option<Duration>,
 }
 
 /// What blocks and therefore goes from thread to thread.
@@ -38,13 +45,17 @@ struct Inner {
     client: Client,
     source: Topic,
     target: Target,
-    marks_topic: String,
+    marks_topic: Arc<str>,
     task: Task,
     lane: Lane,
     marks: Marks,
     lock: Lock,
     /// One reader a partition, where its next record comes from.
     readers: BTreeMap<i32, (Reading, i64)>,
+    /// What letters point at that are no message themselves.
+    pointers: Pointers,
+    /// Copies keep their messages' first times (`--keep-timestamp`).
+    keeps_times: bool,
     ends: BTreeMap<i32, Extent>,
     /// Claimed and neither moved nor released.
     held: BTreeMap<Place, Held>,
@@ -84,10 +95,11 @@ pub(super) struct Session {
 impl Session {
     pub(super) async fn begin(
         client: &Client,
-        dead_letters: &str,
+        names: &Names,
         marks_topic: &str,
         task: &Task,
     ) -> Result<Self> {
+        let dead_letters = names.dead_letter.as_str();
         let source = Topic::read(client, dead_letters).await?;
         let action = format!("move letters of {dead_letters}");
         if task.snapshot.split('/').next() != Some(source.id.as_str()) {
@@ -98,11 +110,13 @@ impl Session {
             )
             .hint("select again"));
         }
-        let target = target(client, &task.target).await?;
+        let target = target(client, &task.target, source.partitions).await?;
         let extents = source.extents(client).await?;
-        let (client, marks_topic, task) = (client.clone(), marks_topic.to_owned(), task.clone());
-        let opened =
-            tokio::task::spawn_blocking(move || open(client, source, target, marks_topic, task, extents));
+        let pointers = Pointers::new(client, names);
+        let (client, marks_topic, task) = (client.clone(), Arc::from(marks_topic), task.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            open(client, source, target, marks_topic, task, extents, pointers)
+        });
         let inner =
             opened.await.map_err(|error| BrokerError::new(ErrorKind::Other, action, error.to_string()))??;
         Ok(Self { inner: Some(Box::new(inner)) })
@@ -127,7 +141,7 @@ impl Session {
     }
 }
 
-async fn target(client: &Client, name: &str) -> Result<Target> {
+async fn target(client: &Client, name: &str, partitions: i32) -> Result<Target> {
     let topic = Topic::read(client, name).await?;
     let asked = name.to_owned();
     let settings = client
@@ -138,10 +152,15 @@ async fn target(client: &Client, name: &str) -> Result<Target> {
     let value =
         |key: &str| settings.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.clone());
     Ok(Target {
-        name: name.to_owned(),
-        partitions: topic.partitions,
+        name: name.into(),
         max_bytes: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
         compacted: value("cleanup.policy").is_some_and(|text| text.contains("compact")),
+        same_partitions: topic.partitions == partitions,
+        append_time: topic.append_time,
+        retention: topic.retention,
+        before_max: value("message.timestamp.before.max.ms")
+            .and_then(|text| text.parse::<u64>().ok())
+            .map(Duration::from_millis),
     })
 }
 
@@ -155,9 +174,10 @@ fn open(
     client: Client,
     source: Topic,
     target: Target,
-    marks_topic: String,
+    marks_topic: Arc<str>,
     task: Task,
     extents: Vec<Extent>,
+    pointers: Pointers,
 ) -> Result<Inner> {
     let action = format!("lock {}", source.name);
     let before = marks::read(&client, &marks_topic, &source.id, None, false)?;
@@ -197,6 +217,8 @@ fn open(
         marks,
         lock,
         readers: BTreeMap::new(),
+        pointers,
+        keeps_times: false,
         ends,
         held: BTreeMap::new(),
         claims: 0,
@@ -209,7 +231,8 @@ fn open(
 
 /// A transaction of records that must not be refused.
 fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
-    for (report, record) in lane.write(records)?.into_iter().zip(records) {
+    let all: Vec<&Record> = records.iter().collect();
+    for (report, record) in lane.write(&all)?.into_iter().zip(records) {
         if let Err(code) = report {
             lane.abort();
             let error = rdkafka::error::KafkaError::MessageProduction(code);
@@ -221,7 +244,7 @@ fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
 
 impl Inner {
     /// Writes in a transaction that stays open; what fails is aborted, and the next one is fenced first.
-    fn write(&mut self, records: &[Record]) -> Result<Vec<Report>> {
+    fn write(&mut self, records: &[&Record]) -> Result<Vec<Report>> {
         let written = self.lane.write(records);
         self.broken |= written.is_err();
         written.map_err(|error| self.fenced(error))
@@ -296,6 +319,34 @@ impl Inner {
             .collect()
     }
 
+    /// Of each partition what lies before its lowest open letter: moved letters, markers, aborted records.
+    fn lowest_open(&mut self, extents: &[Extent]) -> Result<Vec<Extent>> {
+        self.mend()?;
+        let mut reading = Reading::begin(&self.client, &self.source.name, extents, "read_committed")?;
+        let mut free: BTreeMap<i32, Extent> =
+            extents.iter().filter(|one| one.low < one.end).map(|one| (one.partition, *one)).collect();
+        let mut heard = Instant::now();
+        while !reading.at_end() {
+            let found = match reading.step(Duration::from_millis(50))? {
+                Step::End => break,
+                Step::Nothing if heard.elapsed() > PATIENCE => {
+                    let action = format!("read {}", self.source.name);
+                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                }
+                Step::Nothing => continue,
+                Step::Record(record) => Place { partition: record.partition(), offset: record.offset() },
+            };
+            heard = Instant::now();
+            if !self.marks.has(found) {
+                if let Some(extent) = free.get_mut(&found.partition) {
+                    extent.end = found.offset;
+                }
+                reading.close(found.partition);
+            }
+        }
+        Ok(free.into_values().filter(|one| one.low < one.end).collect())
+    }
+
     /// Counts letters of this run that came to the dead-letter topic since it began.
     fn count_refailed(&mut self, ends: &[Extent]) -> Result<u64> {
         let news: Vec<Extent> = self
@@ -341,14 +392,13 @@ impl Mover for Session {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch: Arc<[Outgoing]> = batch.into();
-        self.step(move |inner| inner.transfer(&batch)).await
+        let batch = batch.to_vec();
+        self.step(move |inner| inner.transfer(batch)).await
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
-        let batch: Arc<[Outgoing]> = batch.into();
-        let count = batch.len();
-        let sent = self.step(move |inner| inner.publish(&batch)).await;
+        let (batch, count) = (batch.to_vec(), batch.len());
+        let sent = self.step(move |inner| inner.publish(batch)).await;
         match sent {
             Ok(answers) => answers,
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
@@ -403,6 +453,35 @@ impl Mover for Session {
         let (client, source) = (inner.client.clone(), inner.source.clone());
         let ends = source.extents(&client).await?;
         self.step(move |inner| inner.count_refailed(&ends)).await.map(Some)
+    }
+
+    async fn keep_times(&mut self) -> Result<()> {
+        self.step(|inner| {
+            if inner.target.append_time {
+                return Err(BrokerError::new(
+                    ErrorKind::Unsupported,
+                    format!("keep the times of letters in {}", inner.target.name),
+                    "its message.timestamp.type is LogAppendTime: the broker replaces every time",
+                )
+                .hint("without --keep-timestamp the first time stands in a header"));
+            }
+            inner.keeps_times = true;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn trim(&mut self) -> Result<Option<String>> {
+        let Some(inner) = &self.inner else { return Ok(None) };
+        let (client, source) = (inner.client.clone(), inner.source.clone());
+        let extents = source.extents(&client).await?;
+        let open = self.step(move |inner| inner.lowest_open(&extents)).await?;
+        let records: i64 = open.iter().map(|extent| extent.end - extent.low).sum();
+        if records == 0 {
+            return Ok(Some(format!("nothing to trim: the first letter of {} is open", source.name)));
+        }
+        crate::broker::kafka::provision::delete_below(&client, &source.name, &open).await?;
+        Ok(Some(format!("trimmed {}: {records} offsets before the lowest open letter are gone", source.name)))
     }
 
     async fn end(mut self: Box<Self>) -> Result<()> {

@@ -1,35 +1,36 @@
 //! One transaction: copies and their marks. A record that the target refuses is left out with what stands behind
 //! it; nothing of a batch is ever half done.
 
-use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::{Inner, Target, place_of_receipt};
 use crate::broker::kafka::browse;
 use crate::broker::kafka::marks;
-use crate::broker::kafka::producer::{Record, Report};
+use crate::broker::kafka::producer::{Record, Report, purged};
 use crate::broker::{BrokerError, ErrorKind, Fate, Outgoing, Published, Receipt, Result, Settled};
+use crate::clock::Time;
 use crate::letter::{Message, Place, Value};
+use crate::stamp;
 
 /// Bytes that a record takes beside key, value and headers (kafka-real §6: 82 with a 10 B key), with room.
 const OVERHEAD: u64 = 200;
 
 /// A batch on its way.
-struct Batch<'a> {
-    letters: &'a [Outgoing],
+struct Batch {
+    letters: Vec<Outgoing>,
     records: Vec<Option<(Record, Place)>>,
     fates: Vec<Option<Fate>>,
-    stopped: HashSet<&'a str>,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
     /// This letter does not go: whatever stands behind it in its group does not either (t08, m23).
     fn drop_out(&mut self, index: usize, fate: Fate) {
         self.fates[index] = Some(fate);
         self.records[index] = None;
         let Some(group) = self.letters[index].group.as_deref() else { return };
-        self.stopped.insert(group);
         for behind in index + 1..self.letters.len() {
             if self.fates[behind].is_none() && self.letters[behind].group.as_deref() == Some(group) {
                 self.fates[behind] = Some(Fate::Withdrawn);
@@ -41,27 +42,28 @@ impl<'a> Batch<'a> {
 
 impl Inner {
     /// One transaction; in halves if a record is refused, until the one is known.
-    pub(super) fn transfer(&mut self, letters: &[Outgoing]) -> Result<Vec<Fate>> {
+    pub(super) fn transfer(&mut self, letters: Vec<Outgoing>) -> Result<Vec<Fate>> {
         self.mend()?;
+        let count = letters.len();
         let mut batch = Batch {
-            letters,
             records: letters.iter().map(|_| None).collect(),
             fates: letters.iter().map(|_| None).collect(),
-            stopped: HashSet::new(),
+            letters,
         };
-        for (index, letter) in letters.iter().enumerate() {
+        for index in 0..count {
             if batch.fates[index].is_some() {
                 continue;
             }
+            let letter = &mut batch.letters[index];
             match self.held_place(&letter.receipt) {
-                Some(place) if !self.marks.has(place) => match record(&self.target, letter, place) {
+                Some(place) if !self.marks.has(place) => match self.record(&mut letter.message, place) {
                     Ok(record) => batch.records[index] = Some((record, place)),
                     Err(error) => batch.drop_out(index, Fate::Refused(error)),
                 },
                 _ => batch.drop_out(index, Fate::Lost),
             }
         }
-        let all: Vec<usize> = (0..letters.len()).collect();
+        let all: Vec<usize> = (0..count).collect();
         if let Err(error) = self.commit(&mut batch, &all) {
             // What was committed before stays so: only the marks can say what that was.
             let some = batch.fates.iter().any(|fate| matches!(fate, Some(Fate::Moved(_))));
@@ -72,24 +74,22 @@ impl Inner {
         Ok(batch.fates.into_iter().map(|fate| fate.unwrap_or(Fate::Withdrawn)).collect())
     }
 
-    fn commit(&mut self, batch: &mut Batch<'_>, indexes: &[usize]) -> Result<()> {
+    fn commit(&mut self, batch: &mut Batch, indexes: &[usize]) -> Result<()> {
         let open: Vec<usize> =
             indexes.iter().copied().filter(|index| batch.records[*index].is_some()).collect();
         if open.is_empty() {
             return Ok(());
         }
         let now = self.client.clock.now();
-        let mut records = Vec::with_capacity(open.len() * 2);
-        for index in &open {
-            records.extend(batch.records[*index].as_ref().map(|(record, _)| record.clone()));
-        }
-        for index in &open {
-            if let Some((_, place)) = &batch.records[*index] {
-                let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
-                records.push(marks::mark(topic, id, *place, run, batch.letters[*index].seq, now));
-            }
-        }
-        let reports = self.write(&records)?;
+        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+        let copies = || open.iter().filter_map(|index| Some((*index, batch.records[*index].as_ref()?)));
+        let notes: Vec<Record> = copies()
+            .map(|(index, (_, place))| marks::mark(topic, id, *place, run, batch.letters[index].seq, now))
+            .collect();
+        let records: Vec<&Record> = copies().map(|(_, (record, _))| record).chain(&notes).collect();
+        let reports = self.lane.write(&records);
+        self.broken |= reports.is_err();
+        let reports = reports.map_err(|error| self.fenced(error))?;
         let (copies, notes) = reports.split_at(open.len());
         let refusals = || notes.iter().chain(copies).filter_map(|report| report.as_ref().err().copied());
         // The client purges what waits behind a refused record: that says nothing of the purged ones.
@@ -132,26 +132,26 @@ impl Inner {
     }
 
     /// Copies without marks, each in a transaction of its own with a note that it was made: what proves it.
-    pub(super) fn publish(&mut self, batch: &[Outgoing]) -> Result<Vec<Result<Published>>> {
+    pub(super) fn publish(&mut self, mut batch: Vec<Outgoing>) -> Result<Vec<Result<Published>>> {
         self.mend()?;
         let mut answers = Vec::with_capacity(batch.len());
-        for letter in batch {
+        for letter in &mut batch {
             answers.push(self.publish_one(letter));
         }
         Ok(answers)
     }
 
-    fn publish_one(&mut self, letter: &Outgoing) -> Result<Published> {
+    fn publish_one(&mut self, letter: &mut Outgoing) -> Result<Published> {
         let place = browse::place_of(&letter.position).map(|(_, place)| place);
         let Some(place) = place else {
             return Err(BrokerError::new(ErrorKind::Other, "send a copy", "the letter has no place"));
         };
         self.mend()?;
-        let copy = record(&self.target, letter, place)?;
+        let copy = self.record(&mut letter.message, place)?;
         let now = self.client.clock.now();
         let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
         let note = marks::sent(topic, id, place, run, letter.seq, now);
-        let reports = self.write(&[copy, note])?;
+        let reports = self.write(&[&copy, &note])?;
         if let Some(code) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
             self.lane.abort();
             self.broken = true;
@@ -192,16 +192,21 @@ impl Inner {
             .collect())
     }
 
+    /// The record that a copy becomes; takes the copy's headers.
+    fn record(&self, message: &mut Message, place: Place) -> Result<Record> {
+        let timestamp = match self.keeps_times {
+            true => kept_time(&self.target, message, self.client.clock.now())?,
+            // K16: never the old time, which retention would act on; it stands in a header.
+            false => None,
+        };
+        Ok(Record { timestamp, ..record(&self.target, message, place)? })
+    }
+
     /// Where a claimed letter lies, if this claim of it still holds.
     fn held_place(&self, receipt: &Receipt) -> Option<Place> {
         let (claim, place) = place_of_receipt(receipt, &self.source.id)?;
         self.held.get(&place).filter(|held| held.claim == claim).map(|_| place)
     }
-}
-
-/// Never handed to the broker, because the transaction had failed already.
-fn purged(code: &RDKafkaErrorCode) -> bool {
-    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
 }
 
 /// A refusal of the record itself.
@@ -219,8 +224,7 @@ fn refused(code: &RDKafkaErrorCode) -> bool {
 }
 
 /// The record that a copy becomes, or why the target would refuse it, which would fail its whole batch.
-fn record(target: &Target, outgoing: &Outgoing, place: Place) -> std::result::Result<Record, BrokerError> {
-    let message = &outgoing.message;
+fn record(target: &Target, message: &mut Message, place: Place) -> Result<Record> {
     let refuse = |code: &str, why: String| {
         Err(BrokerError::new(ErrorKind::Rejected, format!("send to {}", target.name), why).code(code))
     };
@@ -248,20 +252,49 @@ fn record(target: &Target, outgoing: &Outgoing, place: Place) -> std::result::Re
             format!("the name of header {} is no UTF-8 and would change", header.name),
         );
     }
-    // By key as Java does it; without a key the partition it lay in, which keeps the order among such.
+    // By key as Java does it; without a key the partition it lay in, which keeps the order among such, where the
+    // number means the same in both topics (K20).
     let partition = match message.key {
         Some(_) => None,
-        None => (place.partition < target.partitions).then_some(place.partition),
+        None => target.same_partitions.then_some(place.partition),
     };
     Ok(Record {
-        topic: target.name.clone(),
+        topic: Arc::clone(&target.name),
         partition,
-        key: message.key.as_ref().map(|key| key.to_vec()),
-        value: message.body.as_ref().map(|body| body.to_vec()),
-        headers: message.headers.clone(),
-        // K16: never the old time, which retention would act on; it stands in a header.
+        key: message.key.clone(),
+        value: message.body.clone(),
+        headers: std::mem::take(&mut message.headers),
         timestamp: None,
     })
+}
+
+/// The message's first time, if the target would take it and keep it (K33).
+fn kept_time(target: &Target, message: &Message, now: Time) -> Result<Option<i64>> {
+    let Some(at) = message.headers.last_text(stamp::ORIGINAL_TIME).and_then(Time::parse) else {
+        return Ok(None);
+    };
+    let age = now.since(at);
+    let refuse = |setting: &str, bound: Duration| {
+        let why = format!(
+            "its time {} is older than {setting} of {}, {}",
+            at.rfc3339(),
+            target.name,
+            crate::clock::rough(bound)
+        );
+        let error = BrokerError::new(ErrorKind::Rejected, format!("send to {}", target.name), why);
+        Err(error.code("INVALID_TIMESTAMP").hint("without --keep-timestamp it is sent with the time of now"))
+    };
+    match (target.before_max, target.retention) {
+        (Some(bound), _) if age > bound => refuse("message.timestamp.before.max.ms", bound),
+        (_, Some(bound)) if age > bound => refuse("retention.ms", bound),
+        // An hour ahead is what brokers allow; before 1970 there is no time.
+        _ if at.millis() <= 0 || at > now.plus(Duration::from_secs(3_000)) => {
+            let why = format!("its time {} cannot be kept", at.rfc3339());
+            let error = BrokerError::new(ErrorKind::Rejected, format!("send to {}", target.name), why);
+            Err(error.code("INVALID_TIMESTAMP"))
+        }
+        _ => Ok(Some(at.millis())),
+    }
 }
 
 /// Bytes of a record's own parts.

@@ -14,7 +14,7 @@ use redrive::topology::{At, BrokerDecl, Channel, GroupRule, Secret, Setting};
 use super::bench::{Bench, message};
 
 /// Makes what is wished.
-async fn provision(bench: &Bench, channel: &Channel) -> Box<dyn Broker> {
+pub(super) async fn provision(bench: &Bench, channel: &Channel) -> Box<dyn Broker> {
     let broker = bench.open(true).await;
     for change in changes(&*broker, channel).await {
         broker.make(&change).await.unwrap();
@@ -33,7 +33,11 @@ async fn changes(broker: &dyn Broker, channel: &Channel) -> Vec<Change> {
     judged
 }
 
-async fn look(broker: &dyn Browse, channel: &Channel, want: Want) -> (String, Count, Vec<RawLetter>) {
+pub(super) async fn look(
+    broker: &dyn Browse,
+    channel: &Channel,
+    want: Want,
+) -> (String, Count, Vec<RawLetter>) {
     let mut pages = broker.snapshot(channel, want).await.unwrap();
     let (identity, count) = (pages.snapshot().identity.clone(), pages.snapshot().count);
     let mut letters = Vec::new();
@@ -48,9 +52,9 @@ async fn look(broker: &dyn Browse, channel: &Channel, want: Want) -> (String, Co
     (identity, count, letters)
 }
 
-const BODIES: Want = Want { bodies: true, moved: false };
+pub(super) const BODIES: Want = Want { bodies: true, moved: false };
 
-fn task(run: &str, target: &str, snapshot: &str) -> Task {
+pub(super) fn task(run: &str, target: &str, snapshot: &str) -> Task {
     Task {
         run: run.to_owned(),
         owner: format!("owner-of-{run}"),
@@ -62,7 +66,7 @@ fn task(run: &str, target: &str, snapshot: &str) -> Task {
     }
 }
 
-async fn claim(mover: &mut dyn Mover, letters: &[RawLetter]) -> Vec<Claimed> {
+pub(super) async fn claim(mover: &mut dyn Mover, letters: &[RawLetter]) -> Vec<Claimed> {
     let next: Vec<Wanted> = letters
         .iter()
         .enumerate()
@@ -72,7 +76,7 @@ async fn claim(mover: &mut dyn Mover, letters: &[RawLetter]) -> Vec<Claimed> {
     mover.claim(&ask).await.unwrap().got
 }
 
-fn outgoing(bench: &Bench, claimed: &Claimed) -> Outgoing {
+pub(super) fn outgoing(bench: &Bench, claimed: &Claimed) -> Outgoing {
     Outgoing {
         seq: claimed.seq,
         receipt: claimed.receipt.clone(),
@@ -84,7 +88,7 @@ fn outgoing(bench: &Bench, claimed: &Claimed) -> Outgoing {
     }
 }
 
-fn text(message: &Message) -> String {
+pub(super) fn text(message: &Message) -> String {
     String::from_utf8_lossy(message.body.as_ref().unwrap()).into_owned()
 }
 
@@ -401,7 +405,7 @@ async fn k21_golden_partitions_of_the_java_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_open_letter_is_told_for_alerts() {
+async fn k13_the_oldest_open_letter_is_told_and_that_retention_counts_from_its_producers_time() {
     let Some(bench) = Bench::new() else { return };
     let channel = bench.channel.clone();
     let broker = provision(&bench, &channel).await;
@@ -416,6 +420,12 @@ async fn the_oldest_open_letter_is_told_for_alerts() {
     assert!(age > Duration::from_secs(13 * 86_400 - 60), "{age:?}");
     let left = depth.oldest_expires.unwrap().since(SystemClock.now());
     assert!(left < Duration::from_secs(86_400 + 60), "{left:?}");
+    let says = |notes: &[String]| notes.iter().any(|note| note.contains("LogAppendTime"));
+    assert!(!says(&broker.depths(&channel).await.unwrap().notes));
+    // Two days later it is past, and the way out is named.
+    bench.clock.advance(Duration::from_secs(2 * 86_400));
+    let notes = broker.depths(&channel).await.unwrap().notes;
+    assert!(says(&notes), "{notes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,6 +46,12 @@ pub fn unique(base: &str) -> String {
         + &format!("-{:x}", SystemClock.now().millis() & 0xff_ffff)
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.app().forget(&self.channel.name.value);
+    }
+}
+
 impl Bench {
     pub fn new() -> Option<Self> {
         let clock = Arc::new(VirtualClock::new(SystemClock.now()));
@@ -126,7 +132,7 @@ pub struct Read {
 /// An application: produces and reads, by the client library alone.
 #[derive(Clone)]
 pub struct App {
-    servers: String,
+    pub servers: String,
 }
 
 impl App {
@@ -298,6 +304,39 @@ impl App {
             None => {}
         }
         producer
+    }
+
+    /// Records of a topic by their offsets, markers counted.
+    pub fn ends(&self, topic: &str) -> i64 {
+        let consumer: BaseConsumer = self.config().set("group.id", "test").create().unwrap();
+        let wait = Duration::from_secs(10);
+        let metadata = consumer.fetch_metadata(Some(topic), wait).unwrap();
+        let partitions = metadata.topics()[0].partitions().len() as i32;
+        (0..partitions).map(|partition| consumer.fetch_watermarks(topic, partition, wait).unwrap().1).sum()
+    }
+
+    /// Deletes the topics of a test, whose names begin with its own; a broker that is gone keeps them.
+    pub fn forget(&self, name: &str) {
+        let Ok(admin) = self.config().create::<AdminClient<DefaultClientContext>>() else { return };
+        let Ok(metadata) = admin.inner().fetch_metadata(None, Duration::from_secs(5)) else { return };
+        let ours: Vec<&str> = metadata
+            .topics()
+            .iter()
+            .map(|topic| topic.name())
+            .filter(|topic| topic.starts_with(name))
+            .collect();
+        if ours.is_empty() {
+            return;
+        }
+        // In a thread of its own: a test may end inside a runtime.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                if let Ok(runtime) = runtime {
+                    let _ = runtime.block_on(admin.delete_topics(&ours, &AdminOptions::new()));
+                }
+            });
+        });
     }
 
     /// Deletes a topic and waits until it is gone.

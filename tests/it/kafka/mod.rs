@@ -3,5 +3,10 @@
 
 mod adapter;
 pub mod bench;
+mod faults;
+mod moving;
 mod program;
+mod proxy;
 mod relay;
+mod rights;
+mod server;

@@ -19,14 +19,30 @@ pub struct Shop {
 
 impl Shop {
     pub fn new(tier: &str) -> Option<Self> {
-        let (url, name) = (url()?, unique("shop"));
+        let url = url()?;
+        Some(Self::through(&url, &url, tier))
+    }
+
+    /// The program comes to `url`, the application to `direct`.
+    pub fn through(url: &str, direct: &str, tier: &str) -> Self {
+        let name = unique("shop");
         let mut env = TestEnv::new();
-        env.topology(&topology(&url, &name, tier));
+        env.topology(&topology(url, &name, tier));
         let ledger = env.path("ledger.db").display().to_string();
         env.set("REDRIVE_LEDGER", &ledger).set("REDRIVE_SEED", "");
         env.real_time();
         let _ = env.run(&["apply", "--yes"]).ok();
-        Some(Self { env, app: App::at(&url), name })
+        Self { env, app: App::at(direct), name }
+    }
+
+    /// The same topology on another machine: a ledger of its own.
+    pub fn elsewhere(&self) -> TestEnv {
+        let mut elsewhere = TestEnv::new();
+        elsewhere.write("redrive.yaml", std::fs::read_to_string(self.env.path("redrive.yaml")).unwrap());
+        let ledger = elsewhere.path("ledger.db").display().to_string();
+        elsewhere.set("REDRIVE_LEDGER", &ledger).set("REDRIVE_SEED", "");
+        elsewhere.real_time();
+        elsewhere
     }
 
     pub fn dlq(&self) -> String {
@@ -70,6 +86,12 @@ impl Shop {
     }
 }
 
+impl Drop for Shop {
+    fn drop(&mut self) {
+        self.app.forget(&self.name);
+    }
+}
+
 fn topology(url: &str, name: &str, tier: &str) -> String {
     format!(
         r#"version: 1
@@ -94,13 +116,13 @@ channels:
     )
 }
 
-fn number(read: &Read) -> usize {
+pub fn number(read: &Read) -> usize {
     let body = String::from_utf8(read.message.body.as_ref().unwrap().to_vec()).unwrap();
     body.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
 }
 
 /// Each of `0..count` exactly once, and each key in order.
-fn assert_once_and_in_order(target: &[Read], count: usize) {
+pub fn assert_once_and_in_order(target: &[Read], count: usize) {
     let mut copies: BTreeMap<usize, usize> = BTreeMap::new();
     let mut last: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for read in target {
@@ -117,8 +139,50 @@ fn assert_once_and_in_order(target: &[Read], count: usize) {
     assert_eq!(target.len(), count);
 }
 
+/// A consumer on the Java client reads the same records: each key where Java's own producer would have put it.
+fn assert_java_agrees(shop: &Shop, target: &[Read]) {
+    let jars = std::env::var("REDRIVE_TEST_KAFKA_JARS").unwrap();
+    let output = std::process::Command::new("java")
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &format!("{jars}/*")])
+        .args(["tests/it/kafka/java/Reader.java", &shop.app.servers, &shop.target()])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<String> =
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    let text = |bytes: &Option<bytes::Bytes>| {
+        bytes.as_ref().map_or("NULL".to_owned(), |bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    for line in &mut lines {
+        let (partition, rest) = line.split_once('\t').unwrap();
+        let (placed, rest) = rest.split_once('\t').unwrap();
+        assert!(placed == "-1" || placed == partition, "K21: Java puts it into {placed}: {line}");
+        *line = format!("{partition}\t{rest}");
+    }
+    let mut ours: Vec<String> = target
+        .iter()
+        .map(|read| {
+            let message = &read.message;
+            let value = |value: &Value| match value {
+                Value::Null => "NULL".to_owned(),
+                value => value.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap(),
+            };
+            let headers: String = message
+                .headers
+                .iter()
+                .map(|header| format!("{}={};", header.name, value(&header.value)))
+                .collect();
+            format!("{}\t{}\t{}\t{headers}", read.partition, text(&message.key), text(&message.body))
+        })
+        .collect();
+    lines.sort();
+    ours.sort();
+    assert_eq!(lines, ours);
+}
+
 /// A run of all letters; without a rate it wants the channel's name typed.
-fn all<'a>(shop: &'a Shop, rate: &'a str) -> Vec<&'a str> {
+pub fn all<'a>(shop: &'a Shop, rate: &'a str) -> Vec<&'a str> {
     let sure = if rate == "unlimited" { vec!["--confirm", &shop.name] } else { vec!["--yes"] };
     ["run", &shop.name, "--limit", "all", "--rate", rate, "--reason", "INC-1", "-o", "json"]
         .into_iter()
@@ -146,12 +210,9 @@ fn applied_filled_looked_at_redriven_and_redriven_no_more() {
         // By key as Java and every application here places it; without a key its partition stays.
         assert!((0..3).contains(&read.partition));
     }
+    assert_java_agrees(&shop, &target);
     // K37: moved letters stay in the topic and are known from the marks, on any machine.
-    let mut elsewhere = TestEnv::new();
-    elsewhere.write("redrive.yaml", std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap());
-    let ledger = elsewhere.path("ledger.db").display().to_string();
-    elsewhere.set("REDRIVE_LEDGER", &ledger);
-    elsewhere.real_time();
+    let elsewhere = shop.elsewhere();
     let again = elsewhere.run(&all(&shop, "unlimited"));
     assert!(matches!(again.code, Some(0 | 4)), "{again}");
     assert_eq!(shop.app.read(&shop.target()).len(), 300, "nothing is sent again: {again}");

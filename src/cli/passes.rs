@@ -96,7 +96,7 @@ impl<'a> Passes<'a> {
         if send == 0 {
             return Ok(false);
         }
-        let mover = begin(ctx, broker, chosen, channel, &self.task).await?;
+        let mover = begin(ctx, broker, chosen, channel, &self.task, ready.settings.keep_times).await?;
         let kept = (ready.kept.0 + kept(&prepared, false), ready.kept.1 + kept(&prepared, true));
         let now = ctx.clock.now();
         let further = further(&path);

@@ -5,9 +5,19 @@ use std::sync::LazyLock;
 
 use super::{DIALECTS, Look, Mark};
 
-/// Marks by the first byte of the name, with the dialects (by index) that have them.
+/// A mark on a header's or property's name, with the dialect (by index) that has it.
+#[derive(Clone, Copy)]
+struct Name {
+    bytes: &'static [u8],
+    last: u8,
+    whole: bool,
+    property: bool,
+    dialect: usize,
+}
+
+/// Marks by the first byte of the name, others as they are.
 struct Table {
-    by_byte: Vec<Vec<(Mark, usize)>>,
+    by_byte: Vec<Vec<Name>>,
     fields: Vec<(&'static str, usize)>,
     starts: Vec<(&'static str, usize)>,
     always: Bits,
@@ -23,10 +33,18 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     for (index, dialect) in DIALECTS.iter().enumerate() {
         for mark in dialect.marks() {
             match mark {
-                Mark::Header(name) | Mark::Prefix(name) | Mark::Property(name) => match name.bytes().next() {
-                    Some(byte) => table.by_byte[usize::from(byte)].push((*mark, index)),
-                    None => table.always.add(index),
-                },
+                Mark::Header(name) | Mark::Prefix(name) | Mark::Property(name) => {
+                    match (name.bytes().next(), name.bytes().next_back()) {
+                        (Some(first), Some(last)) => table.by_byte[usize::from(first)].push(Name {
+                            bytes: name.as_bytes(),
+                            last,
+                            whole: !matches!(mark, Mark::Prefix(_)),
+                            property: matches!(mark, Mark::Property(_)),
+                            dialect: index,
+                        }),
+                        _ => table.always.add(index),
+                    }
+                }
                 Mark::Field(name) => table.fields.push((name, index)),
                 Mark::Start(start) => table.starts.push((start, index)),
                 Mark::Other(_) => table.always.add(index),
@@ -41,6 +59,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 struct Bits(u128);
 
 impl Bits {
+    #[cfg(test)]
     fn has(self, index: usize) -> bool {
         self.0 & (1 << index) != 0
     }
@@ -65,21 +84,18 @@ impl Iterator for Bits {
 pub(super) fn to_ask(letter: &Look<'_>) -> impl Iterator<Item = usize> + use<> {
     let table = &*TABLE;
     let mut ask = table.always;
-    let headers = letter.headers().iter().map(|header| (header.name.as_str(), false));
-    let properties = letter.properties().iter().map(|property| (property.name.as_str(), true));
+    let headers = letter.headers().iter().map(|header| (header.name.as_bytes(), false));
+    let properties = letter.properties().iter().map(|property| (property.name.as_bytes(), true));
     for (name, is_property) in headers.chain(properties) {
-        let Some(first) = name.bytes().next() else { continue };
-        for (mark, index) in &table.by_byte[usize::from(first)] {
-            if !ask.has(*index) {
-                let is = match mark {
-                    Mark::Header(exact) => !is_property && *exact == name,
-                    Mark::Prefix(prefix) => !is_property && name.starts_with(prefix),
-                    Mark::Property(exact) => is_property && *exact == name,
-                    _ => false,
-                };
-                if is {
-                    ask.add(*index);
-                }
+        let Some(first) = name.first() else { continue };
+        for mark in &table.by_byte[usize::from(*first)] {
+            // One byte tells most apart; then the whole.
+            let is = name.get(mark.bytes.len() - 1) == Some(&mark.last)
+                && mark.property == is_property
+                && (!mark.whole || name.len() == mark.bytes.len())
+                && name.starts_with(mark.bytes);
+            if is {
+                ask.add(mark.dialect);
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{Dialect, Form, Layer, Look, Mark, Testimony};
 use crate::clock::Time;
 use crate::failure::{Death, Origin, Sureness};
-use crate::letter::Header;
+use crate::letter::{Header, PlainJson};
 use crate::stamp;
 
 /// What [`stamp::ORIGIN`] holds.
@@ -25,7 +25,7 @@ pub(super) const NAME: &str = "redrive";
 pub(super) struct Native;
 
 /// One entry of [`stamp::DEATHS`]; unknown fields are left alone.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default, Debug, PartialEq)]
 struct Entry {
     at: Option<String>,
     queue: Option<String>,
@@ -66,7 +66,7 @@ impl Dialect for Native {
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let headers = letter.headers();
         if let Some(text) = headers.last_text(stamp::DEATHS) {
-            match serde_json::from_str::<Vec<Entry>>(text) {
+            match entries(text) {
                 Ok(entries) => take(entries, says),
                 Err(error) => says.doubt("deaths", format!("{} is not readable: {error}", stamp::DEATHS)),
             }
@@ -95,8 +95,62 @@ impl Dialect for Native {
 /// Does the letter tell every death by itself, as the consumer contract has it? Then a broker's note that it
 /// waited in a tier is no death of its own.
 pub(super) fn tells_its_deaths(letter: &Look<'_>) -> bool {
-    let entries = letter.headers().last_text(stamp::DEATHS).and_then(|text| serde_json::from_str(text).ok());
-    entries.is_some_and(|entries: Vec<Entry>| !entries.is_empty())
+    let entries = letter.headers().last_text(stamp::DEATHS).and_then(|text| entries(text).ok());
+    entries.is_some_and(|entries| !entries.is_empty())
+}
+
+/// The history as it was written.
+fn entries(text: &str) -> serde_json::Result<Vec<Entry>> {
+    plain(text).map_or_else(|| serde_json::from_str(text), Ok)
+}
+
+/// Entries whose fields are all texts, each at most once, as most are; `None`: they need a whole parser.
+fn plain(text: &str) -> Option<Vec<Entry>> {
+    let mut parser = PlainJson::new(text);
+    let mut entries = Vec::new();
+    if !parser.take(b'[') {
+        return None;
+    }
+    loop {
+        if !parser.take(b'{') {
+            return None;
+        }
+        let mut entry = Entry::default();
+        loop {
+            let name = parser.text()?;
+            if !parser.take(b':') {
+                return None;
+            }
+            let value = parser.text()?.into_owned();
+            let field = match &*name {
+                "at" => &mut entry.at,
+                "queue" => &mut entry.queue,
+                "consumer" => &mut entry.consumer,
+                "class" => &mut entry.class,
+                "root_class" => &mut entry.root_class,
+                "message" => &mut entry.message,
+                "root_message" => &mut entry.root_message,
+                "stack" => &mut entry.stack,
+                "trace" => &mut entry.trace,
+                "reason" => &mut entry.reason,
+                _ => return None,
+            };
+            if field.replace(value).is_some() {
+                return None;
+            }
+            if !parser.take(b',') {
+                break;
+            }
+        }
+        if !parser.take(b'}') {
+            return None;
+        }
+        entries.push(entry);
+        if !parser.take(b',') {
+            break;
+        }
+    }
+    (parser.take(b']') && parser.is_over()).then_some(entries)
 }
 
 /// The entries, oldest first: they were written at each death.
@@ -118,5 +172,38 @@ fn take(entries: Vec<Entry>, says: &mut Testimony) {
             count: 1,
             ..Death::default()
         });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_entries_are_read_as_a_whole_parser_reads_them() {
+        let whole = |text: &str| serde_json::from_str::<Vec<Entry>>(text).ok();
+        for text in [
+            r#"[{"at":"2026-11-29T02:03:59Z","class":"a.B","stack":"a.B: \"x\"\n\tat é\\"}]"#,
+            r#" [ { "queue" : "orders" } , { "reason":"rejected", "trace":"" } ] "#,
+        ] {
+            assert_eq!(plain(text), whole(text));
+            assert!(plain(text).is_some());
+        }
+        for text in [
+            r#"[]"#,
+            r#"[{}]"#,
+            r#"[{"omitted":3}]"#,
+            r#"[{"omitted":"3"}]"#,
+            r#"[{"class":null}]"#,
+            r#"[{"class":"a","class":"b"}]"#,
+            r#"[{"class":"\u0041"}]"#,
+            r#"[{"class":"a"}] x"#,
+            r#"[{"class":"a"},]"#,
+            r#"{"class":"a"}"#,
+            "",
+        ] {
+            assert_eq!(plain(text), None, "{text}");
+        }
     }
 }

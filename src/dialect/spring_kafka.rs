@@ -180,8 +180,9 @@ fn owns(name: &str) -> bool {
 
 fn read_common(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
     let headers = letter.headers();
-    says.newest_at =
-        last_index(headers, |name| name == family.offset || name == family.stack || name == family.class);
+    says.newest_at = headers.iter().rposition(|header| {
+        [family.offset, family.stack, family.class].iter().any(|name| header.name == **name)
+    });
     places(family, headers, says);
     says.origin = says.deaths.first().and_then(|death| death.place.clone());
     let group = says.text("consumer", GROUP, headers.last(GROUP));

@@ -6,9 +6,12 @@ use super::Look;
 /// The first trace id that a letter carries, the widest standard first.
 pub(super) fn of(letter: &Look<'_>) -> Option<String> {
     let headers = || letter.headers().iter().chain(letter.properties());
-    let named =
-        |name: &str| headers().find(|h| h.name.eq_ignore_ascii_case(name)).and_then(|h| h.value.text());
-    if !headers().any(|header| may_be(&header.name)) {
+    let named = |name: &str| {
+        headers()
+            .find(|h| h.name.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+            .and_then(|h| h.value.text())
+    };
+    if !headers().any(|header| may_be(header.name.as_bytes())) {
         return None;
     }
     named("traceparent")
@@ -27,8 +30,8 @@ pub(super) fn of(letter: &Look<'_>) -> Option<String> {
         })
 }
 
-fn may_be(name: &str) -> bool {
-    matches!(name.bytes().next(), Some(b't' | b'T' | b'b' | b'B' | b'x' | b'X' | b'A' | b'a' | b'u' | b'_'))
+fn may_be(name: &[u8]) -> bool {
+    matches!(name.first(), Some(b't' | b'T' | b'b' | b'B' | b'x' | b'X' | b'A' | b'a' | b'u' | b'_'))
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>`; also in the quotes that a JSON converter puts around it.

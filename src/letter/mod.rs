@@ -5,6 +5,7 @@
 
 pub mod base64;
 mod headers;
+mod plain_json;
 mod short;
 mod value;
 
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use headers::{Header, Headers};
+pub use plain_json::PlainJson;
 pub use short::Short;
 pub use value::Value;
 

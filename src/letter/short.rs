@@ -24,7 +24,7 @@ enum Form {
 
 impl Short {
     /// Its bytes: what comparing looks at.
-    fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Form::InPlace { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
             Form::Shared(text) => text.as_bytes(),

@@ -79,7 +79,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hyper", &["cli/listen.rs"]),
     ("hyper_util", &["cli/listen.rs"]),
     ("jiff", &["clock.rs"]),
-    ("memchr", &["failure/stack/lines.rs"]),
+    ("memchr", &["failure/stack/lines.rs", "letter/plain_json.rs"]),
     ("regex", &["selection/pattern.rs", "broker/rabbitmq/policies.rs"]),
     ("serde_saphyr", &["topology/yaml.rs"]),
     ("clap", &["cli/", "main.rs"]),

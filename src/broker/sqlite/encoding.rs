@@ -4,13 +4,14 @@
 //! stands for text, null, true, false and 64-bit integers; every other type is a one-key object. Bytes are
 //! hex, as SQLite's own `hex()` writes them.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
 
 use bytes::Bytes;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
-use crate::letter::{Headers, Short, Value};
+use crate::letter::{Headers, PlainJson, Short, Value};
 
 /// Values nested deeper than this are refused: nobody's headers are, and readers have limits too.
 const DEPTH: u32 = 30;
@@ -45,10 +46,43 @@ pub fn read(json: &Bytes) -> Result<Headers, String> {
     if json.as_ref() == b"[]" {
         return Ok(Headers::new());
     }
+    if let Some(headers) = plain(json) {
+        return Ok(headers);
+    }
     let mut parser = serde_json::Deserializer::from_slice(json);
     let headers = List(json).deserialize(&mut parser).map_err(|error| error.to_string())?;
     parser.end().map_err(|error| error.to_string())?;
     Ok(headers)
+}
+
+/// A list whose values are all texts, as most are; `None`: it needs a whole parser.
+fn plain(json: &Bytes) -> Option<Headers> {
+    let mut parser = PlainJson::new(std::str::from_utf8(json).ok()?);
+    let mut headers = Headers::new();
+    if !parser.take(b'[') {
+        return None;
+    }
+    loop {
+        if !parser.take(b'[') {
+            return None;
+        }
+        let name = parser.text()?;
+        if !parser.take(b',') {
+            return None;
+        }
+        let value = match parser.text()? {
+            Cow::Borrowed(text) => Value::Text(shared(json, text)),
+            Cow::Owned(text) => Value::Text(Bytes::from(text)),
+        };
+        if !parser.take(b']') {
+            return None;
+        }
+        headers.push(&*name, value);
+        if !parser.take(b',') {
+            break;
+        }
+    }
+    (parser.take(b']') && parser.is_over()).then_some(headers)
 }
 
 fn string(out: &mut String, text: &str) {
@@ -466,6 +500,18 @@ mod tests {
             for (a, b) in headers.iter().zip(&back) {
                 prop_assert_eq!(&a.name, &b.name);
                 prop_assert_eq!(format!("{:?}", bits(&a.value)), format!("{:?}", bits(&b.value)));
+            }
+        }
+
+        #[test]
+        fn a_plain_list_is_read_as_a_whole_parser_reads_it(
+            pairs in prop::collection::vec(("[a-z\"\\\\\n\u{1}é]{0,20}", "[a-z\"\\\\\n\t\u{1}é]{0,40}"), 1..5)
+        ) {
+            let json = Bytes::from(serde_json::to_string(&pairs).unwrap());
+            let expected: Headers = pairs.iter().map(|(n, v)| (n.as_str(), Value::from_text(v.as_str()))).collect();
+            prop_assert_eq!(&read(&json).unwrap(), &expected);
+            if let Some(plain) = plain(&json) {
+                prop_assert_eq!(&plain, &expected);
             }
         }
 

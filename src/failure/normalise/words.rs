@@ -221,6 +221,13 @@ pub(super) fn is_word(c: char) -> bool {
 
 /// A run of word characters and of those that join words: `a-b`, `10:20`, `1 234` with a hard blank.
 pub(super) fn word_len(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let ascii = bytes.iter().take_while(|b| b.is_ascii() && is_word(char::from(**b))).count();
+    let joins_on = |byte: &u8| !byte.is_ascii() || b"-:+%=&?,'".contains(byte);
+    if ascii > 0 && !bytes.get(ascii).is_some_and(joins_on) {
+        // Most words end here: nothing follows that could join another to it.
+        return sentence(&rest[..ascii]);
+    }
     let mut end = 0;
     let mut before = ' ';
     let mut chars = rest.char_indices().peekable();
@@ -238,6 +245,10 @@ pub(super) fn word_len(rest: &str) -> usize {
         end = at + c.len_utf8();
         before = c;
     }
-    // Punctuation at the end belongs to the sentence.
-    rest[..end].trim_end_matches(['.', ':', '?', '-']).len().max(1)
+    sentence(&rest[..end])
+}
+
+/// Punctuation at the end belongs to the sentence.
+fn sentence(word: &str) -> usize {
+    word.trim_end_matches(['.', ':', '?', '-']).len().max(1)
 }

@@ -201,7 +201,7 @@ fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
 }
 
 fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
-    let whole = &line[..line.find('(')?];
+    let whole = &line[..lines::open(line)?];
     // `app//`, `java.base@17/`: loader and module, but not the hidden class `Foo$$Lambda/0x12.run`.
     let name = whole.rfind('/').map_or(whole, |slash| &whole[slash + 1..]);
     if !own(name, "") {

@@ -49,3 +49,8 @@ pub(super) fn colon(line: &str) -> Option<usize> {
     let bytes = line.as_bytes();
     memchr_iter(b':', bytes).find(|at| bytes.get(at + 1) == Some(&b' '))
 }
+
+/// Where the first opening bracket stands.
+pub(super) fn open(line: &str) -> Option<usize> {
+    memchr(b'(', line.as_bytes())
+}

@@ -123,9 +123,10 @@ fn dialects(ctx: &mut Context) {
     let mut table = Table::new([Column::left("DIALECT"), Column::left("WHO WRITES IT, AND WHERE").cuts()]);
     for dialect in &list {
         table.row([dialect.name.into(), dialect.about.into()]);
+        table.row(["".into(), format!("  by {}", dialect.marks.join(", ")).into()]);
     }
     ctx.ui.table(&table);
-    ctx.ui.note("Which marks each one knows a letter by: redrive explain dialects -o json");
+    ctx.ui.note("As lists, for programs: redrive explain dialects -o json");
 }
 
 /// Low codes left, the results of long work right; the signals share a line.

@@ -11,6 +11,7 @@ mod looking;
 mod looking_cases;
 mod output;
 mod provisioning;
+mod refused;
 mod secrets;
 
 #[allow(unused_imports, reason = "named by tests that keep a run")]

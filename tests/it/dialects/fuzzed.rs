@@ -39,6 +39,10 @@ fn the_stored_corpus_is_handled() {
         }
     }
     assert!(recognised * 10 >= corpus.len() * 9, "{recognised} of {}", corpus.len());
+    // What a fuzzer found on its way, most of it no letter of anybody.
+    let found = stored("found");
+    assert!(found.len() >= 100);
+    found.iter().for_each(|data| handle(&letter_of(data)));
     for data in stored("trace") {
         let text = String::from_utf8(data).unwrap();
         trace(&text);

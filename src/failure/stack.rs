@@ -158,7 +158,7 @@ fn is_class(text: &str) -> bool {
             .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'\\' || b >= 0x80)
         && text.bytes().all(|b| IN_CLASS[usize::from(b)])
         && !text.ends_with(':')
-        && !text.contains("//")
+        && !(text.as_bytes().contains(&b'/') && text.contains("//"))
 }
 
 /// The bytes that [`is_class`] lets pass.

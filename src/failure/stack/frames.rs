@@ -203,14 +203,17 @@ fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
 fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     let whole = &line[..lines::open(line)?];
     // `app//`, `java.base@17/`: loader and module, but not the hidden class `Foo$$Lambda/0x12.run`.
-    let name = whole.rfind('/').map_or(whole, |slash| &whole[slash + 1..]);
+    let name = lines::last(b'/', whole).map_or(whole, |slash| &whole[slash + 1..]);
     if !own(name, "") {
         return None;
     }
-    if whole.contains("$$") || whole.contains("$Proxy") || whole.contains("GeneratedMethodAccessor") {
+    let dollar = whole.as_bytes().contains(&b'$');
+    if dollar && (whole.contains("$$") || whole.contains("$Proxy"))
+        || whole.contains("GeneratedMethodAccessor")
+    {
         return None;
     }
-    if !name.bytes().any(|b| b == b'$') {
+    if !dollar {
         // Most frames: nothing to take out, and the label is the name's end.
         let label = last_two(name, '.').trim_start_matches('.').to_owned();
         return Some(Frame { label, name: name.to_owned() });

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 pub(super) const CAUSED: &str = "Caused by: ";
 /// Logback's root-cause-first layout.
@@ -53,4 +53,9 @@ pub(super) fn colon(line: &str) -> Option<usize> {
 /// Where the first opening bracket stands.
 pub(super) fn open(line: &str) -> Option<usize> {
     memchr(b'(', line.as_bytes())
+}
+
+/// Where this byte, which is ASCII, stands last.
+pub(super) fn last(byte: u8, line: &str) -> Option<usize> {
+    memrchr(byte, line.as_bytes())
 }

@@ -334,7 +334,10 @@ impl Bench {
             match consumer.poll(Duration::from_millis(100)) {
                 None => {}
                 Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
-                Some(Err(error)) => panic!("{error}"),
+                Some(Err(error)) => {
+                    println!("{error}");
+                    std::process::exit(1);
+                }
                 Some(Ok(record)) => {
                     if let Some(target) = target {
                         let mut copy: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(target);

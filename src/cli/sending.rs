@@ -15,7 +15,7 @@ use crate::clock::{Time, rough};
 use crate::ledger::{Holder, Ledger, LedgerError, Lock, RunRow, RunState, process_start, this_host};
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run::{self as screen, Watch};
-use crate::run::engine::{Cause, End, EngineError, Job, Settings, drive};
+use crate::run::engine::{Cause, End, EngineError, Job, Lines, Settings, drive};
 use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
 use crate::run::recovery::Orders;
 use crate::selection::Selection;
@@ -341,7 +341,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         .event(ready.row.n, ctx.clock.now(), &ctx.who, what, Some(&text))
         .map_err(|error| ledger_error(&path, &error))?;
     let began = ctx.clock.now();
-    let (mut seen, mut took, mut moved) = (0, Duration::ZERO, 0);
+    let (mut seen, mut took, mut recording, mut moved) = (0, Duration::ZERO, Duration::ZERO, 0);
     let (result, code) = loop {
         let Some(mover) = ready.mover.take() else {
             return Err(CommandError::bug("a run without a session"));
@@ -392,6 +392,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         (ready.events, seen) = watching.over();
         if let Some(Ok(end)) = &mut result {
             took += end.took;
+            recording += end.recording;
             moved += end.moved_now;
             let goes_on = code.is_none() && end.cause.is_none();
             if goes_on && let Some(mut passes) = ready.passes.take() {
@@ -417,7 +418,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                     continue;
                 }
             }
-            (end.took, end.moved_now) = (took, moved);
+            (end.took, end.recording, end.moved_now) = (took, recording, moved);
             let exit = code_of(end, code);
             let mut watching =
                 Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
@@ -463,12 +464,13 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
     }
 }
 
-fn own_manifest(ready: &Ready<'_>) -> Result<Reader<std::io::BufReader<std::fs::File>>, CommandError> {
+fn own_manifest(ready: &Ready<'_>) -> Result<Lines, CommandError> {
     let file = ready
         .ledger
         .manifest_path(&ready.row.id)
         .map_err(|error| ledger_error(ready.ledger.path(), &error))?;
     Reader::open(&file)
+        .map(Lines::of)
         .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", file.display())))
 }
 

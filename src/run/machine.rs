@@ -374,6 +374,25 @@ impl Machine {
         }
     }
 
+    /// One more full batch, picked while a transaction is on its way: of other groups only, since those of the
+    /// transaction have letters in flight. Empty if there is none. If that transaction does anything but move
+    /// every letter, this batch is not sent: [`Machine::withdrawn`], after the transaction's own answer.
+    pub fn ahead(&mut self) -> Vec<Seq> {
+        let usual = self.rules.transaction && self.stop.is_none() && self.staged.is_empty();
+        if !usual || self.could_send() < self.rules.batch {
+            return Vec::new();
+        }
+        match self.pick(&mut |could| could) {
+            Some(Action::Transfer(batch)) => batch,
+            _ => Vec::new(),
+        }
+    }
+
+    /// A batch that was picked ahead is not sent.
+    pub fn withdrawn(&mut self, batch: &[Seq]) {
+        self.all_back(batch);
+    }
+
     /// The broker's word on a transaction without an answer: did each letter's part of it happen?
     pub fn proved(&mut self, proofs: &[(Seq, Option<bool>)]) {
         self.to_prove.clear();

@@ -3,13 +3,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
 
 use super::copy;
-use crate::broker::{Browse, Capabilities, LookCost, Names, Snapshot, Want};
+use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Names, Snapshot, Want};
 use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
 use crate::ledger::{Found, Judged, LedgerError, Scratch, Seen, Summary};
+use crate::letter::RawLetter;
 use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded};
 use crate::selection::{Limit, Selection};
 use crate::topology::Channel;
@@ -98,7 +102,7 @@ const MOST_WORDS: usize = 256;
 #[derive(Debug)]
 pub enum PrepareError {
     /// The broker's word.
-    Broker(crate::broker::BrokerError),
+    Broker(BrokerError),
     /// No room, or no temporary folder.
     Scratch(LedgerError),
     /// The manifest.
@@ -113,8 +117,8 @@ impl From<LedgerError> for PrepareError {
     }
 }
 
-impl From<crate::broker::BrokerError> for PrepareError {
-    fn from(error: crate::broker::BrokerError) -> Self {
+impl From<BrokerError> for PrepareError {
+    fn from(error: BrokerError) -> Self {
         Self::Broker(error)
     }
 }
@@ -158,6 +162,9 @@ pub async fn prepare(
         prospects: HashMap::new(),
         refusals: HashMap::new(),
     };
+    let channel = Arc::new(request.channel.clone());
+    // The page before is indexed while this one is read into dead letters, and the next one fetched.
+    let mut reading: Option<JoinHandle<Vec<ReadLetter>>> = None;
     loop {
         let page = match pages.next().await {
             Ok(page) => page,
@@ -167,13 +174,20 @@ pub async fn prepare(
                 return Err(error.into());
             }
         };
-        if page.is_empty() {
+        let over = page.is_empty();
+        let next = (!over).then(|| read(page, &channel));
+        if let Some(before) = std::mem::replace(&mut reading, next) {
+            let letters = before.await.map_err(|_| {
+                BrokerError::new(ErrorKind::Other, "read the letters", "the work was cut off")
+            })?;
+            for letter in letters {
+                index.add(letter)?;
+            }
+            seen(index.scratch.len());
+        }
+        if over {
             break;
         }
-        for raw in page {
-            index.add(DeadLetter::of(raw, request.channel))?;
-        }
-        seen(index.scratch.len());
     }
     let snapshot = pages.snapshot().clone();
     let cost = pages.close().await?;
@@ -255,6 +269,27 @@ impl Prepared {
     }
 }
 
+/// A letter as the dialects read it, why there can be no copy of it, and the SHA-256 of its body.
+struct ReadLetter {
+    letter: DeadLetter,
+    refused: Option<Prospect>,
+    body: Option<[u8; 32]>,
+}
+
+fn read(page: Vec<RawLetter>, channel: &Arc<Channel>) -> JoinHandle<Vec<ReadLetter>> {
+    use sha2::Digest;
+    let channel = Arc::clone(channel);
+    tokio::task::spawn_blocking(move || {
+        let read = |raw: RawLetter| {
+            let body = raw.message.body.as_ref().map(|body| <[u8; 32]>::from(sha2::Sha256::digest(body)));
+            let letter = DeadLetter::of(raw, &channel);
+            let refused = crate::dialect::outgoing(&letter.raw, &letter.context).err();
+            ReadLetter { letter, refused, body }
+        };
+        page.into_iter().map(read).collect()
+    })
+}
+
 struct Index<'a> {
     request: &'a Request<'a>,
     scratch: Scratch,
@@ -267,11 +302,8 @@ struct Index<'a> {
 }
 
 impl Index<'_> {
-    fn add(&mut self, letter: DeadLetter) -> Result<(), PrepareError> {
-        let body = letter.raw.message.body.as_ref().map(|body| {
-            use sha2::Digest;
-            <[u8; 32]>::from(sha2::Sha256::digest(body))
-        });
+    fn add(&mut self, read: ReadLetter) -> Result<(), PrepareError> {
+        let ReadLetter { letter, refused, body } = read;
         let position = letter.raw.position.as_str();
         let mut kept = None;
         let selected = match self.request.manifest {
@@ -288,7 +320,7 @@ impl Index<'_> {
             None => self.is_selected(&letter),
         };
         if selected && kept.is_none() {
-            kept = self.keeps(&letter);
+            kept = self.keeps(&letter, refused);
             if let Some((Why::Refused, Some(words))) = &kept {
                 tell(&mut self.refusals, words.clone());
             }
@@ -350,14 +382,14 @@ impl Index<'_> {
     }
 
     /// Why a selected letter stays for its own sake.
-    fn keeps(&self, letter: &DeadLetter) -> Option<(Why, Option<String>)> {
+    fn keeps(&self, letter: &DeadLetter, refused: Option<Prospect>) -> Option<(Why, Option<String>)> {
         let request = self.request;
         if let Some(run) = request.open_elsewhere.get(letter.raw.position.as_str())
             && !crate::proof::mutation::mutated("m17")
         {
             return Some((Why::OpenElsewhere, Some(run.clone())));
         }
-        if let Err(prospect) = crate::dialect::outgoing(&letter.raw, &letter.context) {
+        if let Some(prospect) = refused {
             return Some((Why::Refused, Some(bounded(&prospect.refusal()).to_owned())));
         }
         if let Some(origin) = self.other_origin(letter) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write as _;
 
 use bytes::Bytes;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
 use super::encoding;
@@ -45,22 +46,28 @@ impl Written {
 
     /// Inserts it; gives the row's id.
     pub fn insert(&self, db: &Connection, queue: i64, due: i64, now: i64) -> Result<i64> {
+        self.insert_row(db, queue, due, now).doing(|| "write a letter".to_owned())
+    }
+
+    /// As [`Written::insert`], with SQLite's own error.
+    pub fn insert_row(&self, db: &Connection, queue: i64, due: i64, now: i64) -> rusqlite::Result<i64> {
+        let [headers, properties, key, body] = self.values();
         db.prepare_cached(
             "INSERT INTO letter (queue, due, entered_at, sent_at, headers, properties, key, body)
              VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7)",
-        )
-        .and_then(|mut insert| {
-            insert.insert(params![
-                queue,
-                due,
-                now,
-                self.headers,
-                self.properties,
-                self.key.as_deref(),
-                self.body.as_deref(),
-            ])
-        })
-        .doing(|| "write a letter".to_owned())
+        )?
+        .insert(params![queue, due, now, headers, properties, key, body])
+    }
+
+    /// Headers, properties, key and body as columns.
+    pub fn values(&self) -> [ToSqlOutput<'_>; 4] {
+        fn text(text: &str) -> ToSqlOutput<'_> {
+            ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))
+        }
+        fn blob(bytes: Option<&Bytes>) -> ToSqlOutput<'_> {
+            ToSqlOutput::Borrowed(bytes.map_or(ValueRef::Null, |bytes| ValueRef::Blob(bytes)))
+        }
+        [text(&self.headers), text(&self.properties), blob(self.key.as_ref()), blob(self.body.as_ref())]
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod application;
 mod browse;
+mod bulk;
 mod deaths;
 mod encoding;
 mod file;

@@ -3,27 +3,30 @@
 //! Every transaction of a run first asks whether its epoch still holds (protocol §8): after a takeover a
 //! predecessor cannot send or remove anything, so what has no mark did not arrive and never will.
 
+mod claim;
+mod together;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::file::{Doing, Place, begin, begin_unsynced, commit};
+use super::file::{Doing, Place, begin, commit, fold_often};
 use super::letters::{self, Written};
-use super::lock::{self, give_back, same_queue, still_ours};
+use super::lock::{self, same_queue, still_ours};
 use super::queues::{self, Queue};
-use super::{Sqlite, blocking, browse, kind};
+use super::{Sqlite, blocking, kind};
 use crate::broker::{
-    Ask, BrokerError, Claimed, Claims, ErrorKind, Fate, Intent, Missing, Mover, Outgoing, Proof, Published,
-    Receipt, Relocate, Result, Settled, Task, Wanted,
+    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Relocate,
+    Result, Settled, Task, Wanted,
 };
 use crate::letter::Value;
 use crate::stamp;
 use crate::topology::Channel;
 
-/// A claim ends early once it holds this many bytes.
-const CLAIM_BYTES: usize = 32 << 20;
+/// A batch of fewer letters is a small one.
+const SMALL: usize = 500;
 
 #[async_trait]
 impl Relocate for Sqlite {
@@ -61,6 +64,8 @@ struct Session {
     owner: String,
     epoch: i64,
     claim_for: i64,
+    /// Is the log folded often?
+    folds_often: bool,
     /// Letters up to here have been asked whether they are of this run and died again.
     seen_again: i64,
     refailed: u64,
@@ -97,71 +102,21 @@ impl Session {
             owner: task.owner.clone(),
             epoch,
             claim_for,
+            folds_often: false,
             seen_again,
             refailed: 0,
         })
     }
 
-    fn claim(&mut self, next: &[Wanted], limit: usize) -> Result<Claims> {
-        let action = || format!("claim from {}", self.queue.name);
-        let now = self.place.now();
-        let mut claims = Claims { exhausted: next.is_empty(), ..Claims::default() };
-        let tx = begin_unsynced(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
-        let token: String =
-            tx.query_row("SELECT lower(hex(randomblob(8)))", [], |row| row.get(0)).doing(action)?;
-        let name: Arc<str> = self.queue.name.as_str().into();
-        let sql = format!("SELECT {}, body FROM letter WHERE id = ?1 AND queue = ?2", browse::COLUMNS);
-        let until = now.saturating_add(self.claim_for);
-        let mut bytes = 0;
-        for wanted in next {
-            if claims.got.len() >= limit || bytes >= CLAIM_BYTES {
-                break;
-            }
-            let id = match letters::parse_position(&wanted.position) {
-                Some((queue, id)) if queue == self.queue.id => id,
-                _ => {
-                    claims.missing.push((wanted.seq, Missing::Gone));
-                    continue;
-                }
-            };
-            let mut query = tx.prepare_cached(&sql).doing(action)?;
-            let found = query
-                .query_row(params![id, self.queue.id], |row| browse::raw(row, &self.queue, &name))
-                .optional()
-                .doing(action)?;
-            let Some((_, letter)) = found else {
-                claims.missing.push((wanted.seq, Missing::Gone));
-                continue;
-            };
-            // Headers that nobody can read cannot be copied as they are: left for people to look at.
-            if !letters::readable(&letter.message) || !self.take(&tx, id, &token, until, now).doing(action)? {
-                claims.missing.push((wanted.seq, Missing::NotSeen));
-                continue;
-            }
-            bytes += letter.size() as usize;
-            let receipt = Receipt(format!("m{id}.{token}"));
-            claims.got.push(Claimed { seq: wanted.seq, receipt, letter });
-        }
-        tx.commit(action)?;
-        Ok(claims)
-    }
-
-    /// Leases one letter unless another reader holds it. Does not count as a receive: the letter comes back
-    /// as it was.
-    fn take(&self, tx: &Connection, id: i64, token: &str, until: i64, now: i64) -> rusqlite::Result<bool> {
-        let taken = tx
-            .prepare_cached(
-                "INSERT INTO lease (letter, queue, key, token, owner, until, receives)
-                 SELECT id, queue, key, ?2, ?3, ?4, 0 FROM letter WHERE id = ?1
-                 ON CONFLICT (letter) DO UPDATE SET token = ?2, owner = ?3, until = ?4
-                     WHERE lease.until <= ?5 OR lease.owner = ?3",
-            )?
-            .execute(params![id, token, self.owner, until, now])?;
-        Ok(taken == 1)
-    }
-
     fn transfer(&mut self, batch: &[Sending]) -> Result<Vec<Fate>> {
+        self.fold_as_fits(batch.len())?;
+        match self.move_together(batch) {
+            Ok(Some(fates)) => return Ok(fates),
+            // Not all alike, or one of them is refused: nothing was changed, each is looked at by itself.
+            Ok(None) => {}
+            Err(error) if error.kind == ErrorKind::Rejected => {}
+            Err(error) => return Err(error),
+        }
         let action = || format!("move {} letters to {}", batch.len(), self.target.name);
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
@@ -183,6 +138,16 @@ impl Session {
         }
         commit(tx, action)?;
         Ok(fates)
+    }
+
+    /// Small batches are those of a run that keeps a rate.
+    fn fold_as_fits(&mut self, batch: usize) -> Result<()> {
+        let often = batch < SMALL;
+        if often != self.folds_often {
+            fold_often(&self.db, often).doing(|| format!("move letters to {}", self.target.name))?;
+            self.folds_often = often;
+        }
+        Ok(())
     }
 
     /// Copy, removal and mark of one letter; on a refusal nothing of it stays.
@@ -247,6 +212,13 @@ impl Session {
     }
 
     fn try_publish(&mut self, batch: &[Sending]) -> Result<Vec<Result<Published>>> {
+        self.fold_as_fits(batch.len())?;
+        match self.publish_together(batch) {
+            Ok(Some(answers)) => return Ok(answers),
+            Ok(None) => {}
+            Err(error) if error.kind == ErrorKind::Rejected => {}
+            Err(error) => return Err(error),
+        }
         let action = || format!("send {} letters to {}", batch.len(), self.target.name);
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
@@ -280,38 +252,6 @@ impl Session {
         Ok(answers)
     }
 
-    fn settle(&mut self, batch: &[Receipt]) -> Result<Vec<Settled>> {
-        let action = || format!("settle {} letters of {}", batch.len(), self.queue.name);
-        let tx = begin(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
-        let mut settled = Vec::with_capacity(batch.len());
-        for receipt in batch {
-            let Some((id, token)) = parse_receipt(receipt) else {
-                settled.push(Settled::Stale);
-                continue;
-            };
-            let gone = tx
-                .prepare_cached(
-                    "DELETE FROM letter WHERE id = ?1 AND queue = ?3
-                     AND EXISTS (SELECT 1 FROM lease WHERE lease.letter = ?1 AND lease.token = ?2)",
-                )
-                .and_then(|mut delete| delete.execute(params![id, token, self.queue.id]))
-                .doing(action)?;
-            settled.push(if gone == 1 { Settled::Settled } else { Settled::Stale });
-        }
-        commit(tx, action)?;
-        Ok(settled)
-    }
-
-    fn release(&mut self, batch: &[Receipt]) -> Result<()> {
-        let action = || format!("give back {} letters of {}", batch.len(), self.queue.name);
-        let tx = begin_unsynced(&self.db, action)?;
-        for (id, token) in batch.iter().filter_map(parse_receipt) {
-            give_back(&tx, "letter = ?1 AND token = ?2", params![id, token]).doing(action)?;
-        }
-        tx.commit(action)
-    }
-
     fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
         intents
             .iter()
@@ -323,23 +263,6 @@ impl Session {
                 })
             })
             .collect()
-    }
-
-    fn renew(&mut self, held: &[Receipt]) -> Result<()> {
-        let action = || format!("renew the lock of {}", self.queue.name);
-        let now = self.place.now();
-        let until = now.saturating_add(self.claim_for);
-        let tx = begin_unsynced(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
-        tx.prepare_cached("UPDATE lock SET seen_at = ?2, until = ?3 WHERE queue = ?1")
-            .and_then(|mut update| update.execute(params![self.queue.id, now, until]))
-            .doing(action)?;
-        for (id, token) in held.iter().filter_map(parse_receipt) {
-            tx.prepare_cached("UPDATE lease SET until = ?3 WHERE letter = ?1 AND token = ?2")
-                .and_then(|mut update| update.execute(params![id, token, until]))
-                .doing(action)?;
-        }
-        tx.commit(action)
     }
 
     /// Reads only what came into the dead-letter queue since the last call.

@@ -261,6 +261,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "started": it.started,
         "ended": it.ended,
         "took_ms": it.total.as_millis() as u64,
+        "ledger_ms": it.end.recording.as_millis() as u64,
         "parts": it.parts,
         "refailed": it.end.refailed,
         "counts": counts,

@@ -4,24 +4,31 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::super::copy;
 use super::super::event::Event;
-use super::super::machine::{Absent, Action, FateOf, Reply, SettleReply, Write};
+use super::super::machine::{Absent, Action, Reply, SettleReply, Write};
+use super::copies::{Copy, Original};
 use super::{CLAIM_BYTES, Cause, Engine, EngineError, InHand};
 use crate::broker::{
-    Ask, BrokerError, Claimed, ErrorKind, Fate, Intent, Missing, Outgoing, Proof, Published, Receipt,
-    Settled, Wanted,
+    Ask, BrokerError, Claimed, ErrorKind, Intent, Missing, Outgoing, Proof, Published, Receipt, Settled,
+    Wanted,
 };
-use crate::dead_letter::DeadLetter;
 use crate::ledger::{Entry, LedgerError, LetterState};
 use crate::letter::Position;
-use crate::manifest::{Line, hex};
+use crate::manifest::Line;
 use crate::proof::failpoint;
+
+/// Why a letter of a batch is not sent.
+pub(super) enum Unfit {
+    /// There can be no copy of it.
+    Refused(String),
+    /// It is not what was frozen.
+    Changed,
+}
 
 impl Engine<'_> {
     pub(super) async fn carry_out(&mut self, action: Action) -> Result<(), EngineError> {
         match action {
-            Action::Offer(most) => self.offer(most)?,
+            Action::Offer(most) => self.offer(most).await?,
             Action::Claim(asked) => self.claim(asked).await?,
             Action::Commit { writes, sync } => {
                 failpoint::hit("before_commit");
@@ -39,10 +46,7 @@ impl Engine<'_> {
                 failpoint::hit("before_release");
                 let receipts: Vec<Receipt> =
                     seqs.iter().filter_map(|seq| self.hand.remove(seq)).map(|hand| hand.receipt).collect();
-                // A failed release changes no outcome: the claim ends by itself (protocol §3).
-                if let Err(error) = self.job.mover.release(&receipts).await {
-                    tracing::warn!(%error, "claims could not be given back; they end by themselves");
-                }
+                self.give_back(&receipts).await;
                 self.machine.released(&seqs);
             }
             Action::Backoff(times) => self.back_off(times).await,
@@ -134,25 +138,39 @@ impl Engine<'_> {
         let mut got = Vec::with_capacity(claims.got.len());
         let mut missing = Vec::new();
         let mut changed = Vec::new();
-        for claimed in claims.got {
-            let seq = claimed.seq;
-            match self.lines.get(&seq) {
-                Some(line) if is_same(line, &claimed) => {
-                    self.take(claimed, asked_at);
-                    got.push(seq);
+        let mut originals = Vec::with_capacity(claims.got.len());
+        self.claims_made += 1;
+        for Claimed { seq, receipt, letter } in claims.got {
+            let position = letter.position.clone();
+            let copy = match self.lines.get(&seq) {
+                None => Copy::Changed,
+                Some(line) => {
+                    let original =
+                        Original { seq, claim: self.claims_made, frozen: line.body.clone(), letter };
+                    match self.transaction {
+                        // Asked whether it is what was frozen before it is sent.
+                        true => {
+                            originals.push(original);
+                            Copy::InTheMaking
+                        }
+                        false => self.copies.make(original),
+                    }
                 }
+            };
+            if matches!(copy, Copy::Changed) {
                 // Not what was frozen: given back, and named.
-                _ => {
-                    changed.push(claimed.receipt);
-                    missing.push((seq, Absent::NotSeen));
-                }
+                changed.push(receipt);
+                missing.push((seq, Absent::NotSeen));
+                continue;
             }
+            let until = asked_at + self.job.settings.claim_for;
+            self.hand.insert(seq, InHand { receipt, position, copy, until, claim: self.claims_made });
+            got.push(seq);
         }
-        if !changed.is_empty()
-            && let Err(error) = self.job.mover.release(&changed).await
-        {
-            tracing::warn!(%error, "claims could not be given back; they end by themselves");
+        if !originals.is_empty() {
+            self.copies.begin(originals);
         }
+        self.give_back(&changed).await;
         missing.extend(self.what_is_missing(&claims.missing).await);
         let reached = next.len();
         let exhausted = claims.exhausted && reached == asked.len();
@@ -195,29 +213,49 @@ impl Engine<'_> {
         })
     }
 
-    /// The copy is made at once, so that a batch only has to be handed over.
-    fn take(&mut self, claimed: Claimed, asked_at: Duration) {
-        let Claimed { seq, receipt, letter } = claimed;
-        let position = letter.position.clone();
-        let letter = DeadLetter::of(letter, self.job.channel);
-        let copy = copy::outgoing(&letter, &self.job.run, seq).map_err(|prospect| prospect.refusal());
-        let until = asked_at + self.job.settings.claim_for;
-        self.hand.insert(seq, InHand { receipt, position, copy, until });
+    /// A failed release changes no outcome: the claim ends by itself (protocol §3).
+    pub(super) async fn give_back(&mut self, receipts: &[Receipt]) {
+        if receipts.is_empty() {
+            return;
+        }
+        if let Err(error) = self.job.mover.release(receipts).await {
+            tracing::warn!(%error, "claims could not be given back; they end by themselves");
+        }
+    }
+
+    /// Waits until the copies of a batch are made.
+    pub(super) async fn copies_of(&mut self, batch: &[u64]) {
+        let in_the_making = |hand: &InHand| matches!(hand.copy, Copy::InTheMaking);
+        while batch.iter().any(|seq| self.hand.get(seq).is_some_and(in_the_making)) {
+            let Some(made) = self.copies.made().await else { break };
+            for (seq, claim, copy) in made {
+                // A letter that was given back meanwhile and claimed anew gets its copy of the new claim.
+                if let Some(hand) = self.hand.get_mut(&seq)
+                    && hand.claim == claim
+                {
+                    hand.copy = copy;
+                }
+            }
+        }
     }
 
     /// The batch as the broker takes it, and what cannot be made into a copy.
-    fn outgoing(&mut self, batch: &[u64]) -> (Vec<Outgoing>, Vec<(u64, String)>) {
+    pub(super) fn outgoing(&mut self, batch: &[u64]) -> (Vec<Outgoing>, Vec<(u64, Unfit)>) {
         let now = self.job.clock.now();
         let mut ready = Vec::with_capacity(batch.len());
         let mut unfit = Vec::new();
         for seq in batch {
             let Some(hand) = self.hand.get_mut(seq) else {
-                unfit.push((*seq, "its claim is lost".to_owned()));
+                unfit.push((*seq, Unfit::Refused("its claim is lost".to_owned())));
                 continue;
             };
             match &mut hand.copy {
-                Err(why) => unfit.push((*seq, why.clone())),
-                Ok(message) => {
+                Copy::InTheMaking => {
+                    unfit.push((*seq, Unfit::Refused("its copy could not be made".to_owned())));
+                }
+                Copy::Changed => unfit.push((*seq, Unfit::Changed)),
+                Copy::Made(Err(why)) => unfit.push((*seq, Unfit::Refused(why.clone()))),
+                Copy::Made(Ok(message)) => {
                     let line = self.lines.get(seq);
                     ready.push(Outgoing {
                         seq: *seq,
@@ -236,12 +274,14 @@ impl Engine<'_> {
     }
 
     /// Copies that may be sent again go back to where they were lent from.
-    fn still_in_hand(&mut self, batch: Vec<Outgoing>) {
-        for outgoing in batch {
+    pub(super) fn still_in_hand(&mut self, batch: Vec<Outgoing>) {
+        let mut moved = batch;
+        for outgoing in &mut moved {
             if let Some(hand) = self.hand.get_mut(&outgoing.seq) {
-                hand.copy = Ok(outgoing.message);
+                hand.copy = Copy::Made(Ok(std::mem::take(&mut outgoing.message)));
             }
         }
+        self.copies.forget(moved);
     }
 
     async fn send(&mut self, publish: Vec<u64>, settle: Vec<u64>) {
@@ -273,6 +313,10 @@ impl Engine<'_> {
         }
         let mut replies: Vec<(u64, Reply)> = Vec::with_capacity(publish.len());
         for (seq, why) in unfit {
+            let why = match why {
+                Unfit::Refused(why) => why,
+                Unfit::Changed => "it is not what was frozen".to_owned(),
+            };
             self.refusals.insert(seq, ("refused".to_owned(), why));
             replies.push((seq, Reply::Permanent));
         }
@@ -326,73 +370,6 @@ impl Engine<'_> {
         }
     }
 
-    async fn transfer(&mut self, batch: Vec<u64>) {
-        failpoint::hit("before_transfer");
-        let (ready, unfit) = self.outgoing(&batch);
-        let mut fates: Vec<(u64, FateOf)> = Vec::with_capacity(batch.len());
-        let mut barred: Vec<String> = Vec::new();
-        for (seq, why) in unfit {
-            if let Some(group) = self.lines.get(&seq).and_then(|line| line.group.clone()) {
-                barred.push(group);
-            }
-            self.refusals.insert(seq, ("refused".to_owned(), why));
-            fates.push((seq, FateOf::Refused));
-        }
-        // A batch whose first letter dropped out is not sent without it (m23).
-        let (go, stay): (Vec<Outgoing>, Vec<Outgoing>) = ready.into_iter().partition(|outgoing| {
-            outgoing.group.as_ref().is_none_or(|group| !barred.contains(group)) || super::mutated("m23")
-        });
-        fates.extend(stay.iter().map(|outgoing| (outgoing.seq, FateOf::Withdrawn)));
-        self.still_in_hand(stay);
-        let result = match go.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.job.mover.transfer(&go).await,
-        };
-        failpoint::hit("after_transfer");
-        match result {
-            Ok(answers) => {
-                self.last_success = self.job.clock.elapsed();
-                for (outgoing, fate) in go.iter().zip(answers) {
-                    let fate = match fate {
-                        Fate::Moved(published) => {
-                            self.arrived(outgoing.seq, &published);
-                            FateOf::Moved
-                        }
-                        Fate::Refused(error) => {
-                            self.refusals.insert(outgoing.seq, words_of(&error));
-                            self.last_doubt = Some(error);
-                            FateOf::Refused
-                        }
-                        Fate::Lost => FateOf::Lost,
-                        Fate::Withdrawn => FateOf::Withdrawn,
-                    };
-                    if matches!(fate, FateOf::Moved | FateOf::Lost) {
-                        self.hand.remove(&outgoing.seq);
-                    }
-                    fates.push((outgoing.seq, fate));
-                }
-                fates.sort_by_key(|(seq, _)| *seq);
-                self.still_in_hand(go);
-                self.machine.transferred(&fates);
-            }
-            Err(error) => {
-                let reply = match error.kind {
-                    ErrorKind::Unknown => Reply::Unknown { resend: false },
-                    kind if kind.transient() => Reply::Transient,
-                    _ => Reply::Session,
-                };
-                self.last_doubt = Some(error.clone());
-                if reply == Reply::Session {
-                    self.stop(Cause::Broker(error));
-                }
-                self.machine.transferred(&fates);
-                let tried: Vec<u64> = go.iter().map(|outgoing| outgoing.seq).collect();
-                self.still_in_hand(go);
-                self.machine.transfer_failed(&tried, reply);
-            }
-        }
-    }
-
     async fn prove(&mut self, batch: Vec<u64>) {
         let intents: Vec<Intent> = batch.iter().filter_map(|seq| self.intent(*seq)).collect();
         match self.job.mover.prove(&intents).await {
@@ -431,7 +408,7 @@ impl Engine<'_> {
         }
     }
 
-    fn arrived(&mut self, seq: u64, published: &Published) {
+    pub(super) fn arrived(&mut self, seq: u64, published: &Published) {
         if self.job.observer.wants_letters()
             && let Some(line) = self.lines.get(&seq)
         {
@@ -468,8 +445,10 @@ impl Engine<'_> {
                 self.first_intent.entry(*seq).or_insert(now);
             }
         }
+        let begun = self.job.clock.elapsed();
         self.job.ledger.write(&mut self.writes, &self.job.lock, &entries, now, sync)?;
         self.recorded = self.job.clock.elapsed();
+        self.recording += self.recorded.saturating_sub(begun);
         if self.job.observer.wants_letters() {
             for entry in &entries {
                 if let Some((outcome, code, _, behind)) = entry.note {
@@ -508,20 +487,9 @@ fn is_last(write: Write) -> bool {
     !matches!(write, Write::Intended { .. } | Write::Planned | Write::Published)
 }
 
-fn words_of(error: &BrokerError) -> (String, String) {
+pub(super) fn words_of(error: &BrokerError) -> (String, String) {
     let code = error.code.clone().unwrap_or_else(|| format!("{:?}", error.kind).to_uppercase());
     (code, error.message.clone())
-}
-
-/// Is what was claimed what was frozen, by its body?
-fn is_same(line: &Line, claimed: &Claimed) -> bool {
-    use sha2::Digest;
-    let body = claimed.letter.message.body.as_ref();
-    match (&line.body, body) {
-        (None, None) => true,
-        (Some(frozen), Some(body)) => *frozen == hex(&sha2::Sha256::digest(body)),
-        _ => false,
-    }
 }
 
 fn entry<'l>(

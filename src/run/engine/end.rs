@@ -54,6 +54,8 @@ pub struct End {
     pub moved_now: u64,
     /// What came of trimming, if that was asked for.
     pub trimmed: Option<String>,
+    /// Of the time it took, spent at the ledger.
+    pub recording: Duration,
 }
 
 impl Engine<'_> {
@@ -86,7 +88,7 @@ impl Engine<'_> {
             self.refailed = Some(count);
         }
         let tally = self.machine.tally();
-        let counts = self.count()?;
+        let counts = self.count().await?;
         let progress = self.progress();
         self.job.observer.see(&Event::Progress(progress));
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
@@ -115,6 +117,7 @@ impl Engine<'_> {
             took,
             moved_now,
             trimmed,
+            recording: self.recording,
         })
     }
 
@@ -148,13 +151,13 @@ impl Engine<'_> {
     }
 
     /// The six counts from the ledger, each counted by itself: what the machine says must be the same.
-    fn count(&mut self) -> Result<Counts, EngineError> {
+    async fn count(&mut self) -> Result<Counts, EngineError> {
         let ledger = self.job.ledger.tally(self.job.number)?;
         let of = |state| ledger.get(&state).copied().unwrap_or(0);
         let tally = self.machine.tally();
         // Lines that were never come to: those an earlier part did not bring to an end are untouched.
         let mut unread = 0;
-        while let Some(line) = self.job.manifest.next_line()? {
+        while let Some(line) = self.job.manifest.next().await? {
             if line.kept.is_none() && self.writes.state(self.job.ledger, line.seq)? == LetterState::Planned {
                 unread += 1;
             }

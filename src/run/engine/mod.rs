@@ -2,18 +2,22 @@
 //! mover and a clock. It decides nothing about letters itself.
 
 mod actions;
+mod copies;
 mod end;
+mod flight;
+mod lines;
 mod recover;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::BufReader;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 pub use end::{Cause, End};
+pub use lines::Lines;
+
+use copies::{Copies, Copy};
 
 use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
@@ -22,8 +26,8 @@ use super::recovery::{Orders, start_of};
 use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
 use crate::clock::{Clock, Time};
 use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
-use crate::letter::{Message, Position};
-use crate::manifest::{Line, OrderPolicy, Reader};
+use crate::letter::Position;
+use crate::manifest::{Line, OrderPolicy};
 use crate::proof::failpoint;
 use crate::proof::mutation::mutated;
 use crate::topology::{Channel, Rate};
@@ -90,7 +94,7 @@ pub struct Job<'a> {
     /// Its number in the ledger.
     pub number: i64,
     /// The frozen selection; verified before.
-    pub manifest: Reader<BufReader<File>>,
+    pub manifest: Lines,
     /// Letters in it.
     pub planned: u64,
     /// Kept by rules known before: skipped, held.
@@ -116,8 +120,9 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 struct InHand {
     receipt: Receipt,
     position: Position,
-    copy: Result<Message, String>,
+    copy: Copy,
     until: Duration,
+    claim: u64,
 }
 
 struct Engine<'a> {
@@ -145,6 +150,12 @@ struct Engine<'a> {
     cause: Option<Cause>,
     moved_before: u64,
     last_doubt: Option<BrokerError>,
+    /// A batch is one transaction.
+    transaction: bool,
+    copies: Copies,
+    claims_made: u64,
+    /// Spent at the ledger.
+    recording: Duration,
 }
 
 /// Drives a run to its end. Whatever happens, what is in flight is brought to an end that the ledger tells.
@@ -153,6 +164,7 @@ struct Engine<'a> {
 /// Only what makes even that impossible: the ledger or the manifest cannot be read or written.
 pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
     let rules = rules_of(&job);
+    let transaction = rules.transaction;
     let pace = Pace::new(job.settings.rate, job.settings.ramp, Arc::clone(&job.clock));
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
@@ -178,6 +190,10 @@ pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
         cause: None,
         moved_before: 0,
         last_doubt: None,
+        transaction,
+        copies: Copies::new(job.channel, &job.run),
+        claims_made: 0,
+        recording: Duration::ZERO,
         job,
     };
     failpoint::hit("begun");
@@ -229,6 +245,8 @@ fn rules_of(job: &Job<'_>) -> Rules {
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
     let most = batch.max(2_000);
     let claims = match job.settings.rate {
+        // What is claimed while a batch is on its way has its copies made by then.
+        Rate::Unlimited if transaction => most.max(3_000),
         Rate::Unlimited => most,
         Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };
@@ -262,10 +280,7 @@ impl Engine<'_> {
 
     fn next(&mut self) -> Action {
         let now = self.job.clock.elapsed();
-        let good_until = now + SEND_TIMEOUT;
-        let lock = self.renewed + self.job.settings.claim_for > good_until || mutated("m19");
-        let stale: Vec<u64> =
-            self.hand.iter().filter(|(_, hand)| hand.until <= good_until).map(|(seq, _)| *seq).collect();
+        let (lock, stale) = self.holds();
         let flush = now.saturating_sub(self.recorded) >= Duration::from_secs(1);
         let pace = &mut self.pace;
         let mut permits = |could: usize| pace.take_full(could);
@@ -287,6 +302,14 @@ impl Engine<'_> {
             self.hand.remove(&seq);
         }
         action
+    }
+
+    /// Does the lock hold for long enough to send (m19), and which claims do not?
+    fn holds(&self) -> (bool, Vec<u64>) {
+        let good_until = self.job.clock.elapsed() + SEND_TIMEOUT;
+        let lock = self.renewed + self.job.settings.claim_for > good_until || mutated("m19");
+        let ends = |(_, hand): &(&u64, &InHand)| hand.until <= good_until;
+        (lock, self.hand.iter().filter(ends).map(|(seq, _)| *seq).collect())
     }
 
     /// What has to happen from time to time, whatever the letters do.
@@ -367,7 +390,9 @@ impl Engine<'_> {
         }
         let counts = self.counts_so_far();
         let unsettled = self.machine.tally().unsettled;
+        let begun = self.job.clock.elapsed();
         self.job.ledger.note_progress(self.job.number, &counts, unsettled, self.job.clock.now())?;
+        self.recording += self.job.clock.elapsed().saturating_sub(begun);
         Ok(())
     }
 
@@ -416,10 +441,10 @@ impl Engine<'_> {
     }
 
     /// Reads more lines into the window.
-    fn offer(&mut self, most: usize) -> Result<(), EngineError> {
+    async fn offer(&mut self, most: usize) -> Result<(), EngineError> {
         let mut taken = 0;
         while taken < most {
-            let Some(line) = self.job.manifest.next_line()? else {
+            let Some(line) = self.job.manifest.next().await? else {
                 self.no_more_lines = true;
                 break;
             };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use broker::{Hostile, Plant, Shape};
 use tokio::sync::watch;
 
-use super::engine::{Cause, End, Job, Settings, drive};
+use super::engine::{Cause, End, Job, Lines, Settings, drive};
 use super::event::Nobody;
 use super::recovery::Orders;
 use crate::broker::{Relocate, Task};
@@ -157,7 +157,7 @@ fn schedule(hostile: &Hostile, settings: &Settings) -> Outcome {
                 lock,
                 run: "r1".to_owned(),
                 number,
-                manifest: Reader::open(&path).unwrap(),
+                manifest: Lines::of(Reader::open(&path).unwrap()),
                 planned,
                 kept: (0, 0),
                 mover,

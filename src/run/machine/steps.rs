@@ -57,7 +57,7 @@ impl Machine {
     /// The next claim, if there is room for one and the batch is not full without it.
     pub(super) fn claim(&mut self, more: bool) -> Option<Action> {
         let room = self.rules.claims.saturating_sub(self.hand.len());
-        let enough = self.ready.len() >= self.rules.batch;
+        let enough = self.ready.len() >= self.rules.batch.max(self.rules.claims / 2);
         if self.claimable.is_empty() || room == 0 || enough || self.dry_claims {
             return None;
         }

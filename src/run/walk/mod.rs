@@ -145,3 +145,43 @@ caught_by_the_walk! {
     t05_resend_after_a_commit_without_answer: "t05" on true,
     t08_group_goes_on_after_a_refused_record: "t08" on true,
 }
+
+#[test]
+fn a_batch_picked_ahead_is_of_other_groups_and_goes_back_in_order() {
+    use super::machine::{Action, FateOf, Machine, Now, Rules, Start};
+    let rules = Rules {
+        transaction: true,
+        ordered_batch: true,
+        window: 8,
+        batch: 2,
+        claims: 6,
+        attempts: 2,
+        max_errors: 0,
+        allow_gone: false,
+        ordered: true,
+    };
+    let mut machine = Machine::new(rules);
+    for (seq, group) in [(0, 1), (1, 2), (2, 1), (3, 3), (4, 4), (5, 2)] {
+        machine.offer(seq, Some(group), Start::Send { attempt: 0, open: false }, false);
+    }
+    let next = |machine: &mut Machine| {
+        let mut permits = |could| could;
+        machine.next(&mut Now {
+            permits: &mut permits,
+            lock: true,
+            may_resend: &|_| false,
+            stale: &[],
+            more: false,
+            flush: false,
+        })
+    };
+    let Action::Claim(asked) = next(&mut machine) else { panic!("no claim") };
+    machine.claimed(&asked, &asked, &[], true);
+    assert_eq!(next(&mut machine), Action::Transfer(vec![0, 1]));
+    assert_eq!(machine.ahead(), [3, 4], "2 and 5 wait for those of their groups");
+    assert!(machine.ahead().is_empty(), "no other group is left");
+    machine.transferred(&[(0, FateOf::Moved), (1, FateOf::Moved)]);
+    machine.withdrawn(&[3, 4]);
+    assert_eq!(next(&mut machine), Action::Transfer(vec![2, 3]), "as if nothing had been picked");
+    assert_eq!(machine.ahead(), [4, 5]);
+}

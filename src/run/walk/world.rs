@@ -267,7 +267,10 @@ impl World {
                 next.push(self.clone());
             }
             Action::Send { publish, settle } => self.send(config, &publish, &settle, next)?,
-            Action::Transfer(batch) => self.transfer(config, &batch, next)?,
+            Action::Transfer(batch) => {
+                self.transfer(config, &batch, next)?;
+                self.transfer_two(config, &batch, next)?;
+            }
             Action::Prove(batch) => {
                 let proofs: Vec<_> = batch.iter().map(|seq| (*seq, Some(!self.dlq.contains(seq)))).collect();
                 self.process.as_mut().unwrap().machine.proved(&proofs);

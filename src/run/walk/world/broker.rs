@@ -117,6 +117,38 @@ impl World {
         Ok(())
     }
 
+    /// A transaction during which the next one is picked: sent right behind it if that moved everything, else
+    /// given back.
+    pub(super) fn transfer_two(
+        &mut self,
+        config: &Config,
+        batch: &[Seq],
+        next: &mut Vec<World>,
+    ) -> Result<(), String> {
+        let mut world = self.clone();
+        let ahead = world.process.as_mut().unwrap().machine.ahead();
+        if ahead.is_empty() {
+            return Ok(());
+        }
+        let mut came = Vec::new();
+        world.transfer(config, batch, &mut came)?;
+        let mut came = came.into_iter();
+        // What moved everything comes first.
+        if let Some(mut moved) = came.next() {
+            let mut asked_to_stop = moved.clone();
+            asked_to_stop.process.as_mut().unwrap().machine.withdrawn(&ahead);
+            next.push(asked_to_stop);
+            moved.transfer(config, &ahead, next)?;
+        }
+        for mut world in came {
+            if let Some(process) = &mut world.process {
+                process.machine.withdrawn(&ahead);
+            }
+            next.push(world);
+        }
+        Ok(())
+    }
+
     pub(super) fn transfer(
         &mut self,
         config: &Config,

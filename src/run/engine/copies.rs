@@ -1,0 +1,140 @@
+//! Copies of claimed letters. What a letter is and what of it stays behind takes about as long to find out as
+//! moving it, so where a whole batch is one transaction the copies of the next claim are made beside it.
+
+use std::sync::{Arc, mpsc};
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::super::copy;
+use crate::broker::Outgoing;
+use crate::dead_letter::DeadLetter;
+use crate::letter::{Message, RawLetter};
+use crate::manifest::hex;
+use crate::topology::Channel;
+
+/// Letters after which what has been made is handed over.
+const PART: usize = 250;
+
+/// What became of the copy of one letter.
+pub(super) enum Copy {
+    /// Not ready yet.
+    InTheMaking,
+    /// The copy, or why there can be none.
+    Made(Result<Message, String>),
+    /// The letter is not what was frozen.
+    Changed,
+}
+
+/// A letter to make a copy of.
+pub(super) struct Original {
+    /// Its number.
+    pub(super) seq: u64,
+    /// Of which claim it is.
+    pub(super) claim: u64,
+    /// SHA-256 of the body that was frozen.
+    pub(super) frozen: Option<String>,
+    /// The letter.
+    pub(super) letter: RawLetter,
+}
+
+enum Work {
+    Make(Vec<Original>),
+    /// Freeing a batch costs time too, least where it was made.
+    Forget(Vec<Outgoing>),
+}
+
+/// Makes copies, here or beside.
+pub(super) struct Copies {
+    channel: Arc<Channel>,
+    run: Arc<str>,
+    beside: Option<Beside>,
+}
+
+struct Beside {
+    work: mpsc::Sender<Work>,
+    made: UnboundedReceiver<Vec<(u64, u64, Copy)>>,
+}
+
+impl Copies {
+    /// For letters of a channel that this run sends.
+    pub(super) fn new(channel: &Channel, run: &str) -> Self {
+        Self { channel: Arc::new(channel.clone()), run: run.into(), beside: None }
+    }
+
+    /// Makes one now.
+    pub(super) fn make(&self, original: Original) -> Copy {
+        make(original, &self.channel, &self.run)
+    }
+
+    /// Begins to make those of one claim.
+    pub(super) fn begin(&mut self, originals: Vec<Original>) {
+        let beside = self.beside.get_or_insert_with(|| Beside::start(&self.channel, &self.run));
+        // Without anybody to take them `made` says so.
+        let _ = beside.work.send(Work::Make(originals));
+    }
+
+    /// Frees what has been moved.
+    pub(super) fn forget(&self, moved: Vec<Outgoing>) {
+        if let Some(beside) = &self.beside {
+            let _ = beside.work.send(Work::Forget(moved));
+        }
+    }
+
+    /// Waits for the next ones: number, claim and copy of each. `None`: there will be none.
+    pub(super) async fn made(&mut self) -> Option<Vec<(u64, u64, Copy)>> {
+        self.beside.as_mut()?.made.recv().await
+    }
+}
+
+impl Beside {
+    fn start(channel: &Arc<Channel>, run: &Arc<str>) -> Self {
+        let (work, inbox) = mpsc::channel::<Work>();
+        let (outbox, made) = unbounded_channel();
+        let (channel, run) = (Arc::clone(channel), Arc::clone(run));
+        // Ends when the engine does and drops its end.
+        tokio::task::spawn_blocking(move || {
+            while let Ok(work) = inbox.recv() {
+                let claim = match work {
+                    Work::Make(claim) => claim,
+                    Work::Forget(moved) => {
+                        drop(moved);
+                        continue;
+                    }
+                };
+                let mut part = Vec::with_capacity(PART);
+                for original in claim {
+                    let (seq, claim) = (original.seq, original.claim);
+                    part.push((seq, claim, make(original, &channel, &run)));
+                    if part.len() >= PART {
+                        let full = std::mem::replace(&mut part, Vec::with_capacity(PART));
+                        if outbox.send(full).is_err() {
+                            return;
+                        }
+                    }
+                }
+                if !part.is_empty() && outbox.send(part).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { work, made }
+    }
+}
+
+fn make(original: Original, channel: &Channel, run: &str) -> Copy {
+    if !is_same(original.frozen.as_deref(), &original.letter) {
+        return Copy::Changed;
+    }
+    let letter = DeadLetter::of(original.letter, channel);
+    Copy::Made(copy::outgoing(&letter, run, original.seq).map_err(|prospect| prospect.refusal()))
+}
+
+/// Is what was claimed what was frozen, by its body?
+fn is_same(frozen: Option<&str>, letter: &RawLetter) -> bool {
+    use sha2::Digest;
+    match (frozen, &letter.message.body) {
+        (None, None) => true,
+        (Some(frozen), Some(body)) => frozen == hex(&sha2::Sha256::digest(body)),
+        _ => false,
+    }
+}

@@ -712,7 +712,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__relay)
-            opts="-f -o -v -h --once --listen --file --broker --output --verbose --help"
+            opts="-f -o -v -h --once --without-transactions --listen --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -808,7 +808,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__run)
-            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --keep-timestamp --trim --without-transactions --file --broker --output --verbose --help"
+            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --keep-timestamp --trim --without-transactions --without-lookup --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1104,7 +1104,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__select)
-            opts="-f -o -v -h --cause --where --since --until --limit --out --reason --rate --ledger --order --dedupe --past-dedup-window --any-origin --file --broker --output --verbose --help"
+            opts="-f -o -v -h --cause --where --since --until --limit --out --reason --rate --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

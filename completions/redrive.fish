@@ -212,6 +212,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand relay" -s o -l output -d
 json\t''
 jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -l once -d 'Carry what is due now, then end'
+complete -c redrive -n "__fish_redrive_using_subcommand relay" -l without-transactions -d 'Publish, then settle, even where the broker has transactions'
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -s h -l help -d 'Print help'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l rate -d 'Another rate than before' -r
@@ -259,9 +260,11 @@ complete -c redrive -n "__fish_redrive_using_subcommand run" -l native -d 'Let t
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l moved-before -d 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l keep-timestamp -d 'Copies keep the time at which their message was first published (Kafka)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l trim -d 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-transactions -d 'Publish, record, settle, even where the broker has transactions'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-lookup -d 'Ask the broker nothing about a send without an answer, as on one that cannot tell'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -s h -l help -d 'Print help'
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -l ledger -d 'Where runs are recorded; else REDRIVE_LEDGER, else the state folder' -r -F
@@ -330,5 +333,6 @@ jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l dedupe -d 'Send one of letters with one event id and body, and settle the others'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l moved-before -d 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -s h -l help -d 'Print help'

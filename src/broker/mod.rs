@@ -5,6 +5,7 @@
 //! here, its `mod` line and its line in [`BROKERS`].
 
 mod bulk;
+pub mod by_hand;
 mod error;
 mod holder;
 mod kafka;
@@ -141,6 +142,9 @@ pub struct Capabilities {
     pub limits: Limits,
     /// Can a moved letter be deleted from the dead-letter queue? If not, a mark hides it.
     pub deletes: bool,
+    /// May a letter that it deleted be handed out again, its answer notwithstanding? Then the ledger is asked
+    /// what earlier runs have moved.
+    pub deleted_returns: bool,
     /// Does it need a written `return_to`, because the source reaches every reader (design §3)?
     pub fan_out: bool,
     /// Does it enforce `retention` on the dead-letter queue?

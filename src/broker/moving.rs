@@ -254,6 +254,13 @@ pub trait Mover: Send {
         Ok(None)
     }
 
+    /// Messages that are overdue by `grace` in tiers that return to this run's target, where counting them
+    /// costs nothing (a few hundred are as good as more); `None`: it would, or the broker serves its tiers
+    /// itself.
+    async fn overdue(&mut self, _grace: Duration) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Remarks for the report: a lock that could not be taken, and the like.
     fn notes(&self) -> Vec<String> {
         Vec::new()

@@ -56,4 +56,9 @@ pub trait Serve: Send + Sync {
     async fn serve(&self, _channels: &[&Channel], _owner: &str) -> Result<Box<dyn Carrier>> {
         Err(BrokerError::new(ErrorKind::Unsupported, "serve the tiers", "this broker serves them itself"))
     }
+
+    /// The same, publishing, then settling, even where the broker has transactions.
+    async fn serve_by_hand(&self, channels: &[&Channel], owner: &str) -> Result<Box<dyn Carrier>> {
+        self.serve(channels, owner).await
+    }
 }

@@ -1,4 +1,4 @@
-//! A manifest as `run` takes it: hostile input, verified line by line and against the topology before anything is sent.
+//! A manifest given to `run`: read, compared with the topology, and with what is still there.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::run::prepare::Prepared;
 
 /// A manifest that was read and whose every line is as it was frozen.
 pub struct Frozen {
-    /// Where it lies.
+    /// The file.
     pub path: PathBuf,
-    /// As it is named to people.
+    /// As typed.
     pub shown: String,
     /// Its first line.
     pub head: Head,
@@ -22,10 +22,10 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Reads and verifies what `run` was given.
+    /// Reads and verifies it.
     ///
     /// # Errors
-    /// [4]: it is not what was frozen.
+    /// [4]: it is no manifest, or a line of it was changed.
     pub fn read(ctx: &Context, what: &str, ledger: &Path) -> Result<Self, CommandError> {
         let temporary = what == "-";
         let path = if temporary { from_stdin(ctx, ledger)? } else { PathBuf::from(what) };
@@ -43,9 +43,6 @@ impl Frozen {
     }
 
     /// Is it for this broker, this queue and the target that the topology says? A manifest is hostile input.
-    ///
-    /// # Errors
-    /// [4]: what differs.
     pub fn check(&self, chosen: Chosen<'_>, target: &str, queue: &str) -> Result<(), CommandError> {
         let differs = |what: &str, theirs: &str, ours: &str| {
             CommandError::refused(format!(
@@ -67,18 +64,25 @@ impl Frozen {
         Ok(())
     }
 
-    /// Are its letters still what they were?
+    /// Refuses it if letters are gone or changed, unless that is allowed.
     ///
     /// # Errors
-    /// [4]: how many are not, unless that is allowed.
-    pub fn stale(&self, prepared: &Prepared, allowed: bool, typed: &[String]) -> Result<(), CommandError> {
+    /// [4], with who moved them, as far as that is known.
+    pub fn stale(
+        &self,
+        prepared: &Prepared,
+        allowed: bool,
+        typed: &[String],
+        who_moved: impl FnOnce() -> Option<String>,
+    ) -> Result<(), CommandError> {
         let Some(found) = prepared.found else { return Ok(()) };
         if found.gone + found.changed == 0 || allowed {
             return Ok(());
         }
         let mut what = Vec::new();
         if found.gone > 0 {
-            what.push(format!("{} of {} letters are gone", found.gone, self.count));
+            let moved = who_moved().map(|run| format!(", moved by {run}")).unwrap_or_default();
+            what.push(format!("{} of {} letters are gone{moved}", found.gone, self.count));
         }
         if found.changed > 0 {
             what.push(format!("{} of {} are not what they were", found.changed, self.count));
@@ -93,6 +97,25 @@ impl Frozen {
             ))
             .next(next))
     }
+}
+
+/// Who moved letters of a manifest since it was frozen, as far as this ledger knows.
+pub fn who_moved(ledger: &Path, key: &str, frozen: &Frozen) -> Option<String> {
+    let ledger = Ledger::look(ledger).ok().flatten()?;
+    let moved = ledger.moved_before(key, frozen.head.at).ok()?;
+    let mut reader = Reader::open(&frozen.path).ok()?;
+    let mut runs = std::collections::BTreeMap::<String, u64>::new();
+    while let Ok(Some(line)) = reader.next_line() {
+        if let Some(run) = moved.by(line.position.as_str()) {
+            *runs.entry(run.to_owned()).or_default() += 1;
+        }
+    }
+    let words: Vec<String> = match runs.len() {
+        0 => return None,
+        1 => runs.into_keys().map(|run| format!("run {run}")).collect(),
+        _ => runs.into_iter().take(4).map(|(run, letters)| format!("run {run} ({letters})")).collect(),
+    };
+    Some(words.join(", "))
 }
 
 impl Drop for Frozen {

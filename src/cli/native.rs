@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes};
-use super::select::open_elsewhere;
-use super::sending::{LEASE, ledger_error, ledger_path, lock, lowered, queue_key, rate, rate_text};
+use super::sending::{
+    LEASE, ledger_error, ledger_path, lock, lowered, open_elsewhere, queue_key, rate, rate_text,
+};
 use super::{CommandError, Context, ExitCode, Outcome, Target, signals};
 use crate::broker::{BrokerError, Bulk, BulkMover, BulkMoves, BulkState, ErrorKind};
 use crate::ledger::{Counts, Ledger, LedgerError, NewRun, RunState};
@@ -71,7 +72,7 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     {
         reasons.push(why.clone());
     }
-    let open = open_elsewhere(&asked.ledger.cloned(), &key);
+    let open = open_elsewhere(asked.ledger, &key);
     if let Some(run) = open.values().next() {
         reasons.push(format!(
             "{} letters were left open by a run, {run} among them: sent again they may be twice",

@@ -2,11 +2,11 @@
 //! rest behind what it has handed out. When those are gone the run looks again and goes on, under the same id, with
 //! what was there when it began, until its selection is used up or a look shows nothing new.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::sending::{Judging, Ready, begin, ledger_error, look_through, prepare_error};
+use super::sending::{Earlier, Judging, Ready, begin, ledger_error, look_through, prepare_error};
 use super::{Chosen, CommandError, Context};
 use crate::broker::{Broker, Task};
 use crate::manifest::{Fault, Reader, Writer};
@@ -23,7 +23,7 @@ pub struct Passes<'a> {
     channel: &'a Channel,
     selection: Selection,
     judging: Judging,
-    open: HashMap<String, String>,
+    earlier: Earlier,
     task: Task,
     pass: Pass,
     number: u32,
@@ -39,7 +39,7 @@ impl<'a> Passes<'a> {
         channel: &'a Channel,
         selection: &Selection,
         judging: &Judging,
-        open: &HashMap<String, String>,
+        earlier: &Earlier,
         task: &Task,
         prepared: &Prepared,
     ) -> Option<Self> {
@@ -50,7 +50,7 @@ impl<'a> Passes<'a> {
             channel,
             selection: selection.clone(),
             judging: judging.clone(),
-            open: open.clone(),
+            earlier: earlier.clone(),
             task: task.clone(),
             pass: Pass { until: prepared.snapshot.taken_at, known: HashSet::new() },
             number: 1,
@@ -90,7 +90,7 @@ impl<'a> Passes<'a> {
         let pass = Some(&self.pass);
         let (broker, chosen, channel) = (self.broker, self.chosen, self.channel);
         let prepared =
-            look_through(ctx, broker, chosen, channel, &selection, None, &self.judging, &self.open, pass)
+            look_through(ctx, broker, chosen, channel, &selection, None, &self.judging, &self.earlier, pass)
                 .await?;
         let send = prepared.summary.send + prepared.summary.twins;
         if send == 0 {

@@ -31,6 +31,9 @@ pub struct Args {
     /// Carry what is due now, then end
     #[arg(long)]
     once: bool,
+    /// Publish, then settle, even where the broker has transactions
+    #[arg(long, hide = true)]
+    without_transactions: bool,
     /// Serve /healthz and /metrics at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -64,7 +67,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         let broker = ctx.open(&loaded, target.broker, true).await?;
         for channel in channels {
             super::readers::guard(&*broker, target, channel).await?;
-            match broker.serve(&[channel], &owner).await {
+            let carrier = match args.without_transactions {
+                true => broker.serve_by_hand(&[channel], &owner).await,
+                false => broker.serve(&[channel], &owner).await,
+            };
+            match carrier {
                 Ok(carrier) => {
                     served.push(Served { channel, broker: target.broker.name().to_owned(), carrier })
                 }

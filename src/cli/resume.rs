@@ -13,7 +13,7 @@ use super::sending::{
 };
 use super::{Chosen, CommandError, Context, Outcome};
 use crate::broker::Task;
-use crate::ledger::{Ledger, LetterState};
+use crate::ledger::{Ledger, LedgerError, LetterState, RunRow};
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
@@ -74,6 +74,7 @@ struct Kept {
     keep_times: bool,
     #[serde(default)]
     trim: bool,
+    without_lookup: bool,
     skipped: u64,
     held: u64,
 }
@@ -88,6 +89,7 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
         without_transactions: settings.without_transactions,
         keep_times: settings.keep_times,
         trim: settings.trim,
+        without_lookup: settings.without_lookup,
         skipped: kept.0,
         held: kept.1,
     })
@@ -151,6 +153,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         without_transactions: kept.without_transactions,
         keep_times: kept.keep_times,
         trim: kept.trim,
+        without_lookup: kept.without_lookup,
         ..Settings::default()
     };
     let path = ledger.manifest_path(&row.id).map_err(told)?;
@@ -191,7 +194,12 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         }
         return Err(error.next(ctx.command(&["runs", "show", &row.id])));
     }
-    screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, args.resend_in_doubt);
+    let orders = Orders {
+        resend_in_doubt: args.resend_in_doubt,
+        settle_in_doubt: args.settle_in_doubt,
+        retry_failed: args.retry_failed,
+    };
+    screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, orders);
     let mut sending = left.planned + of(LetterState::Intended);
     if args.resend_in_doubt {
         sending += of(LetterState::InDoubt);
@@ -213,11 +221,19 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         command.extend(["--reason".to_owned(), reason.clone()]);
     }
     let letters = if sending == 1 { "letter" } else { "letters" };
+    let title = chosen.title();
+    let mut question = format!("Send up to {sending} {letters} to {} on {title}?", row.target);
+    if args.settle_in_doubt && left.in_doubt > 0 {
+        let take = format!("take {} in doubt out of {} unsent", left.in_doubt, row.queue);
+        question = match left.planned {
+            0 => format!("Send nothing, and {take}, on {title}?"),
+            _ => format!("Send up to {sending} {letters} to {}, and {take}, on {title}?", row.target),
+        };
+    }
     args.yes.consent(
         &mut ctx.ui,
         Consent {
-            question: format!("Send up to {sending} {letters} to {} on {}?", row.target, chosen.title())
-                .into(),
+            question: question.into(),
             count: sending,
             noun: ("letter", "letters"),
             nothing: "Nothing was sent.",
@@ -253,22 +269,23 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             (_, true) => "settle in doubt",
             _ => "reason",
         };
-        ledger.event(row.n, now, &ctx.who, what, Some(reason)).map_err(told)?;
+        // Who reads this later sees which letters it was about, though by then they have another outcome.
+        let text = match args.resend_in_doubt || args.settle_in_doubt {
+            true => format!("{reason}; {}", in_doubt_by_name(&ledger, row.n).map_err(told)?),
+            false => reason.clone(),
+        };
+        ledger.event(row.n, now, &ctx.who, what, Some(&text)).map_err(told)?;
     }
     // What this part does otherwise than the one before belongs to the audit too.
-    if rate_text != row.rate {
-        let text = format!("{} to {rate_text}", row.rate);
+    let before = last_rate(&ledger, &row).map_err(told)?;
+    if rate_text != before {
+        let text = format!("{before} to {rate_text}");
         ledger.event(row.n, now, &ctx.who, "rate changed", Some(&text)).map_err(told)?;
     }
     let asked = [(args.retry_failed, "retry failed"), (args.allow_stale, "allow stale")];
     for (_, what) in asked.iter().filter(|(given, _)| *given) {
         ledger.event(row.n, now, &ctx.who, what, None).map_err(told)?;
     }
-    let orders = Orders {
-        resend_in_doubt: args.resend_in_doubt,
-        settle_in_doubt: args.settle_in_doubt,
-        retry_failed: args.retry_failed,
-    };
     let ready = Ready {
         channel,
         chosen,
@@ -284,4 +301,29 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         passes: None,
     };
     finish(ctx, ready).await
+}
+
+/// The rate of the part before.
+fn last_rate(ledger: &Ledger, row: &RunRow) -> Result<String, LedgerError> {
+    let events = ledger.events(row.n)?;
+    let changed = events.iter().rev().find(|event| event.what == "rate changed");
+    let rate = changed.and_then(|event| event.text.as_deref()?.rsplit_once(" to "));
+    Ok(rate.map_or_else(|| row.rate.clone(), |(_, to)| to.to_owned()))
+}
+
+/// The first letters without a known answer, by name.
+fn in_doubt_by_name(ledger: &Ledger, run: i64) -> Result<String, LedgerError> {
+    const NAMED: usize = 20;
+    let open = ledger.open_letters(run, 0, 10_000)?;
+    let doubt: Vec<&str> = open
+        .iter()
+        .filter(|open| matches!(open.state, LetterState::InDoubt | LetterState::Intended))
+        .map(|open| open.letter.as_str())
+        .collect();
+    let more = doubt.len().saturating_sub(NAMED);
+    let mut text = doubt.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    Ok(text)
 }

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
-use super::frozen::Frozen;
+use super::frozen::{Frozen, who_moved};
 use super::native::Asked;
 use super::passes::Passes;
-use super::select::open_elsewhere;
 use super::selecting::{Selecting, limit};
 use super::sending::{
-    Judging, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
+    Earlier, Judging, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
     prepare_error, queue_key, rate, rate_text,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
@@ -89,6 +88,9 @@ pub struct Args {
     /// Publish, record, settle, even where the broker has transactions
     #[arg(long, hide = true)]
     without_transactions: bool,
+    /// Ask the broker nothing about a send without an answer, as on one that cannot tell
+    #[arg(long, hide = true)]
+    without_lookup: bool,
 }
 
 /// A part of a whole.
@@ -148,7 +150,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let name = frozen.as_ref().map_or(args.what.as_str(), |frozen| frozen.head.channel.as_str());
     let channel = loaded.channel(name)?;
     let chosen = ctx.broker_for(&loaded, channel)?;
-    let (names, _) = lowered(chosen, channel)?;
+    let (names, capabilities) = lowered(chosen, channel)?;
     if let Some(frozen) = &frozen {
         frozen.check(chosen, &names.return_to, &names.dead_letter)?;
     }
@@ -178,12 +180,12 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let broker = ctx.open(&loaded, chosen, !args.dry_run).await?;
     super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
     let key = queue_key(&loaded, chosen, &names.dead_letter);
-    let open = open_elsewhere(&args.ledger, &key);
+    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &judging);
     let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
     let prepared =
-        look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &open, None).await?;
+        look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &earlier, None).await?;
     if let Some(frozen) = &frozen {
-        frozen.stale(&prepared, args.allow_stale, &typed)?;
+        frozen.stale(&prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
     let source = match &frozen {
@@ -249,7 +251,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate,
         ramp,
         judging,
-        passes: (behind > 0).then_some((&selection, &open)),
+        passes: (behind > 0).then_some((&selection, &earlier)),
         selection: match &frozen {
             Some(frozen) => frozen.head.selection.clone(),
             None => selection_words(&selection),
@@ -378,8 +380,8 @@ struct Plan<'a> {
     ramp: Duration,
     judging: Judging,
     selection: String,
-    /// What a further pass selects by, and what other runs left open.
-    passes: Option<(&'a Selection, &'a std::collections::HashMap<String, String>)>,
+    /// What a further pass selects by, and what earlier runs left open or moved.
+    passes: Option<(&'a Selection, &'a Earlier)>,
 }
 
 async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepared) -> Outcome {
@@ -434,6 +436,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         without_transactions: args.without_transactions,
         keep_times: args.keep_timestamp,
         trim: args.trim,
+        without_lookup: args.without_lookup,
         ..Settings::default()
     };
     let summary = &prepared.summary;
@@ -480,9 +483,9 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         return Err(error);
     }
     let sending = summary.send + summary.twins;
-    let passes = plan.passes.and_then(|(selection, open)| {
+    let passes = plan.passes.and_then(|(selection, earlier)| {
         let (chosen, channel) = (plan.chosen, plan.channel);
-        Passes::of(plan.broker, chosen, channel, selection, &plan.judging, open, &task, &prepared)
+        Passes::of(plan.broker, chosen, channel, selection, &plan.judging, earlier, &task, &prepared)
     });
     drop(prepared);
     let rows = ledger.runs_like(&run).map_err(told)?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::sending::{ledger_error, ledger_path};
 use super::{CommandError, Context, ExitCode, Outcome};
+use crate::clock::Time;
 use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Wish};
 use crate::render::runs as screen;
 
@@ -81,7 +82,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             let alive: Vec<bool> = rows.iter().map(|row| is_alive(ledger.as_ref(), row)).collect();
             if let Some(ledger) = &ledger {
                 for (row, alive) in rows.iter_mut().zip(&alive) {
-                    count_again(ledger, row, *alive).map_err(told)?;
+                    count_again(ledger, row, *alive, ctx.clock.now()).map_err(told)?;
                 }
             }
             screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now());
@@ -91,7 +92,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             let ledger = there(ledger, &run, &at)?;
             let mut row = one_run(&ledger, &run, &at)?;
             let alive = is_alive(Some(&ledger), &row);
-            count_again(&ledger, &mut row, alive).map_err(told)?;
+            count_again(&ledger, &mut row, alive, ctx.clock.now()).map_err(told)?;
             let next = match row.state {
                 RunState::Done => Vec::new(),
                 _ if row.path == super::native::PATH => ctx.command(&["inspect", &row.channel]),
@@ -133,8 +134,17 @@ fn wish(
 }
 
 /// A run that died says of itself what was true up to a second before; its letters say what it did.
-fn count_again(ledger: &Ledger, row: &mut RunRow, alive: bool) -> Result<(), LedgerError> {
-    if row.state == RunState::Running && !alive {
+/// The time of its last part, too, is only in its signs of life.
+fn count_again(ledger: &Ledger, row: &mut RunRow, alive: bool, now: Time) -> Result<(), LedgerError> {
+    if row.state != RunState::Running {
+        return Ok(());
+    }
+    let events = ledger.events(row.n)?;
+    let part = events.iter().rev().find(|event| matches!(event.what.as_str(), "begun" | "resumed"));
+    let until = if alive { now } else { row.seen };
+    let took = until.since(part.map_or(row.started, |event| event.at));
+    row.took_ms += u64::try_from(took.as_millis()).unwrap_or(0);
+    if !alive {
         row.counts = ledger.counts_found(row.n, row.counts.planned)?;
     }
     Ok(())
@@ -166,12 +176,29 @@ pub(super) fn one_run(ledger: &Ledger, prefix: &str, at: &Path) -> Result<RunRow
     }
     let rows = ledger.runs_like(prefix).map_err(|error| ledger_error(at, &error))?;
     match rows.as_slice() {
-        [] => Err(CommandError::usage(format!("no run {} in {}", prefix.escape_default(), at.display()))
-            .next(["redrive", "runs", "list"])),
+        [] => {
+            let error =
+                CommandError::usage(format!("no run {} in {}", prefix.escape_default(), at.display()));
+            let known = ledger.runs(None, 1_000).map_err(|error| ledger_error(at, &error))?;
+            let near = near(prefix, &known);
+            let error = match near.is_empty() {
+                true => error,
+                false => error.hint(format!("Near: {}.", near.join(", "))),
+            };
+            Err(error.next(["redrive", "runs", "list"]))
+        }
         [one] => Ok(one.clone()),
         [first, second, ..] => Err(CommandError::usage(format!(
             "{prefix} begins several runs, {} and {} among them",
             first.id, second.id
         ))),
     }
+}
+
+/// Runs that somebody may have meant: a slip of the fingers in an id or in its beginning.
+fn near<'r>(typed: &str, known: &'r [RunRow]) -> Vec<&'r str> {
+    let length = typed.chars().count();
+    let beginnings = known.iter().map(|row| row.id.get(..length.min(row.id.len())).unwrap_or(&row.id));
+    let Some(meant) = crate::topology::nearest(typed, beginnings) else { return Vec::new() };
+    known.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(meant)).take(3).collect()
 }

@@ -1,12 +1,10 @@
 //! `redrive select`: freezes a selection in a manifest. What was shown is what is sent.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::selecting::{Selecting, limit};
-use super::sending::{Judging, ledger_path, look_through, lowered, prepare_error, rate, rate_text};
+use super::sending::{Earlier, Judging, look_through, lowered, prepare_error, rate, rate_text};
 use super::{CommandError, Context, ExitCode, Outcome};
-use crate::ledger::Ledger;
 use crate::manifest::{Head, SCHEMA};
 use crate::render::run as screen;
 
@@ -63,11 +61,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         None => channel.redrive.rate.value,
     };
     let broker = ctx.open(&loaded, chosen, false).await?;
-    let (names, _) = lowered(chosen, channel)?;
+    let (names, capabilities) = lowered(chosen, channel)?;
     let key = super::sending::queue_key(&loaded, chosen, &names.dead_letter);
-    let open = open_elsewhere(&args.ledger, &key);
+    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &args.judging);
     let prepared =
-        look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &open, None).await?;
+        look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &earlier, None).await?;
     let head = Head {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -108,10 +106,4 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     next.push("--dry-run".to_owned());
     screen::selected(&mut ctx.ui, &prepared, &head, limit, &out, &next);
     Ok(ExitCode::Done)
-}
-
-/// Positions that some run left open, as far as a ledger is there to ask.
-pub(super) fn open_elsewhere(flag: &Option<PathBuf>, key: &str) -> HashMap<String, String> {
-    let ledger = ledger_path(flag.as_ref()).ok().and_then(|path| Ledger::look(&path).ok().flatten());
-    ledger.and_then(|ledger| ledger.open_elsewhere(key).ok()).unwrap_or_default().into_iter().collect()
 }

@@ -12,7 +12,9 @@ use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
 use crate::clock::{Time, rough};
-use crate::ledger::{Holder, Ledger, LedgerError, Lock, RunRow, RunState, process_start, this_host};
+use crate::ledger::{
+    Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, RunState, process_start, this_host,
+};
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run::{self as screen, Watch};
 use crate::run::engine::{Cause, End, EngineError, Job, Lines, Settings, drive};
@@ -39,6 +41,9 @@ pub struct Judging {
     /// Also letters that died in another queue than this channel's
     #[arg(long)]
     pub any_origin: bool,
+    /// Also letters that an earlier run has moved and the broker hands out again: they may be there twice
+    #[arg(long)]
+    pub moved_before: bool,
 }
 
 fn order(text: &str) -> Result<OrderPolicy, String> {
@@ -60,6 +65,7 @@ impl Judging {
             (self.dedupe, "--dedupe"),
             (self.past_dedup_window, "--past-dedup-window"),
             (self.any_origin, "--any-origin"),
+            (self.moved_before, "--moved-before"),
         ] {
             if given {
                 flags.push(flag.to_owned());
@@ -142,6 +148,44 @@ pub fn queue_key(loaded: &Loaded, chosen: Chosen<'_>, queue: &str) -> String {
     format!("{base}|{}|{queue}", crate::redact::url(url))
 }
 
+/// What the ledger knows of a dead-letter queue from earlier runs, as far as a ledger is there to ask.
+#[derive(Clone, Default)]
+pub struct Earlier {
+    /// Positions that a run left open, and that run (m17).
+    pub open: HashMap<String, String>,
+    /// What runs have moved, where the broker may hand it out again.
+    pub moved: MovedBefore,
+}
+
+/// Positions that some run left open, as far as a ledger is there to ask.
+pub fn open_elsewhere(flag: Option<&PathBuf>, key: &str) -> HashMap<String, String> {
+    let ledger = ledger_path(flag).ok().and_then(|path| Ledger::look(&path).ok().flatten());
+    ledger.and_then(|ledger| ledger.open_elsewhere(key).ok()).unwrap_or_default().into_iter().collect()
+}
+
+/// SQS keeps a message for 14 days at most; nothing that can come back is older.
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(14 * 86_400);
+
+impl Earlier {
+    /// Asks the ledger.
+    pub fn of(
+        ctx: &Context,
+        flag: Option<&PathBuf>,
+        key: &str,
+        capabilities: &Capabilities,
+        judging: &Judging,
+    ) -> Self {
+        let ledger = ledger_path(flag).ok().and_then(|path| Ledger::look(&path).ok().flatten());
+        let Some(ledger) = ledger else { return Self::default() };
+        let open = ledger.open_elsewhere(key).unwrap_or_default().into_iter().collect();
+        let moved = match capabilities.deleted_returns && !judging.moved_before {
+            true => ledger.moved_before(key, ctx.clock.now().minus(COMES_BACK_WITHIN)).unwrap_or_default(),
+            false => MovedBefore::default(),
+        };
+        Self { open, moved }
+    }
+}
+
 /// The first pass, with its progress.
 #[allow(clippy::too_many_arguments)]
 pub async fn look_through(
@@ -152,7 +196,7 @@ pub async fn look_through(
     selection: &Selection,
     manifest: Option<&Path>,
     judging: &Judging,
-    open: &HashMap<String, String>,
+    earlier: &Earlier,
     pass: Option<&Pass>,
 ) -> Result<Prepared, CommandError> {
     let (names, capabilities) = lowered(chosen, channel)?;
@@ -175,7 +219,8 @@ pub async fn look_through(
         past_dedup_window: judging.past_dedup_window,
         any_origin: judging.any_origin,
         now: ctx.clock.now(),
-        open_elsewhere: open,
+        open_elsewhere: &earlier.open,
+        moved_before: &earlier.moved,
         pass,
     };
     let mut progress = crate::render::Progress::new();
@@ -321,7 +366,10 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
     let mut told = signals::listen()
         .map_err(|error| CommandError::failed(format!("could not wait for signals: {error}")))?;
     let (stop, stopping) = watch::channel(false);
-    let (names, capabilities) = lowered(ready.chosen, ready.channel)?;
+    let (names, mut capabilities) = lowered(ready.chosen, ready.channel)?;
+    if ready.settings.without_lookup {
+        capabilities.dedup = crate::broker::Dedup::None;
+    }
     let path = ready.ledger.path().to_owned();
     let title = ready.chosen.title();
     let mut context = screen::RunScreen {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::{Counts, Ledger, LedgerError, LetterState, Lock, Result};
 use crate::clock::Time;
 use crate::manifest::Line;
+use crate::proof::mutation::mutated;
 
 /// Letters to a row of states.
 const CHUNK: u64 = 4096;
@@ -154,7 +155,7 @@ impl Ledger {
             .prepare_cached("SELECT 1 FROM locks WHERE dlq = ?1 AND owner = ?2 AND epoch = ?3")?
             .query_row(params![lock.dlq, lock.owner, lock.epoch], |row| row.get(0))
             .optional()?;
-        if held.is_none() {
+        if held.is_none() && !mutated("m20") {
             return Err(LedgerError::LockLost);
         }
         {

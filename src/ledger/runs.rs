@@ -384,6 +384,18 @@ impl Ledger {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Runs of a dead-letter queue that gave a sign of life since `since`, the earliest first.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn runs_of(&self, dlq: &str, since: Time) -> Result<Vec<RunRow>> {
+        let mut query = self
+            .sql
+            .prepare(&format!("SELECT {COLUMNS} FROM runs WHERE dlq = ?1 AND seen >= ?2 ORDER BY n"))?;
+        let rows = query.query_map(params![dlq, since.millis()], RunRow::of)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Writes down what somebody wishes of a run.
     ///
     /// # Errors

@@ -342,11 +342,13 @@ impl Scratch {
 
     /// A selected letter behind one of its group that stays is held (rule 5, m27).
     fn left_behind(&self) -> Result<()> {
-        self.sql.execute_batch(
+        self.sql.execute_batch(&format!(
             "CREATE TABLE stays AS SELECT grp, min(slot) AS slot FROM l \
-               WHERE grp IS NOT NULL AND (sel = 0 OR kept IS NOT NULL) GROUP BY grp; \
+               WHERE grp IS NOT NULL AND (sel = 0 OR kept IS NOT NULL) AND kept IS NOT {moved} GROUP BY grp; \
              CREATE UNIQUE INDEX stays_grp ON stays (grp);",
-        )?;
+            // What has arrived bars nobody.
+            moved = code(Why::MovedBefore)
+        ))?;
         self.sql.execute(
             "UPDATE l SET kept = ?1, twin = NULL, behind = (SELECT n FROM l AS other WHERE other.slot = stays.slot) \
              FROM stays WHERE l.grp = stays.grp AND l.slot > stays.slot AND l.sel = 1 AND l.kept IS NULL",

@@ -89,11 +89,13 @@ pub enum Why {
     Conflict,
     /// Held: an earlier letter of its group stays.
     Behind,
+    /// Skipped: an earlier run moved it; its original was handed out again after it had been deleted.
+    MovedBefore,
 }
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Refused,
         Self::OtherOrigin,
         Self::MaxRedrives,
@@ -105,6 +107,7 @@ impl Why {
         Self::OpenElsewhere,
         Self::Conflict,
         Self::Behind,
+        Self::MovedBefore,
     ];
 
     /// Is the letter held, rather than skipped?
@@ -126,6 +129,7 @@ impl Why {
             Self::OpenElsewhere => "open_elsewhere",
             Self::Conflict => "conflict",
             Self::Behind => "behind",
+            Self::MovedBefore => "moved_before",
         }
     }
 }

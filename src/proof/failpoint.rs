@@ -1,7 +1,7 @@
-//! Named places in the engine at which a test may let the process die: `REDRIVE_FAILPOINT=<name>[:<nth>]`.
+//! Named places in engine and relay at which a test may let the process die: `REDRIVE_FAILPOINT=<name>[:<nth>]`.
 //! Only in builds with debug assertions; a release has none.
 
-/// Every name, in the order of a batch. Tests go through them.
+/// Every name of a run, in the order of a batch. Tests go through them.
 pub const ALL: &[&str] = &[
     "begun",
     "claimed",
@@ -17,10 +17,23 @@ pub const ALL: &[&str] = &[
     "after_end",
 ];
 
+/// Every name of a relay that moves in one transaction.
+pub const RELAY: &[&str] = &["relay_opened", "relay_before_commit", "relay_after_commit", "relay_closing"];
+
+/// Every name of a relay that publishes, then settles.
+pub const RELAY_BY_HAND: &[&str] = &[
+    "relay_opened",
+    "relay_taken",
+    "relay_before_send",
+    "relay_after_send",
+    "relay_after_settle",
+    "relay_closing",
+];
+
 /// Dies here, without a last word, if it was asked to.
 #[inline]
 pub(crate) fn hit(name: &'static str) {
-    debug_assert!(ALL.contains(&name));
+    debug_assert!([ALL, RELAY, RELAY_BY_HAND].iter().any(|names| names.contains(&name)));
     #[cfg(debug_assertions)]
     armed::hit(name);
 }

@@ -14,6 +14,19 @@ pub(crate) fn mutated(name: &str) -> bool {
     }
 }
 
+/// Work for another thread, under the mutation of this one.
+#[inline]
+pub(crate) fn carried<T>(work: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+    #[cfg(test)]
+    let on = planted::now();
+    move || {
+        #[cfg(test)]
+        return planted::with(on, work);
+        #[cfg(not(test))]
+        work()
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod planted {
     //! The switch.
@@ -26,6 +39,11 @@ pub(crate) mod planted {
 
     pub(super) fn is(name: &str) -> bool {
         ON.with(|on| on.get() == name)
+    }
+
+    /// The one that is on.
+    pub(super) fn now() -> &'static str {
+        ON.with(Cell::get)
     }
 
     /// Runs `f` with one mutation on.

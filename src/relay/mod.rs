@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::broker::{BrokerError, Carrier, ErrorKind, Result};
 use crate::clock::Clock;
+use crate::proof::failpoint;
 use crate::run::pace::Pace;
 use crate::topology::Rate;
 use metrics::Metrics;
@@ -51,6 +52,7 @@ pub async fn serve(
     let mut back_off = BACK_OFF.0;
     let mut pace = Pace::new(settings.rate, Duration::ZERO, Arc::clone(&clock));
     let mut counted: Option<Duration> = None;
+    failpoint::hit("relay_opened");
     let outcome = loop {
         if *stop.borrow() {
             break Ok(());
@@ -70,7 +72,7 @@ pub async fn serve(
                 back_off = BACK_OFF.0;
                 let moved = carried.moved.iter().map(|(_, late)| late.len()).sum::<usize>();
                 metrics.carried(&carried, clock.now());
-                if carried.more && moved > 0 {
+                if carried.more && (moved > 0 || !carried.maybe_twice.is_empty()) {
                     Duration::ZERO
                 } else if settings.once && !carried.more {
                     break Ok(());
@@ -100,6 +102,7 @@ pub async fn serve(
     if let Ok(tiers) = carrier.tiers().await {
         metrics.counted(tiers);
     }
+    failpoint::hit("relay_closing");
     let closed = carrier.close().await;
     outcome.and(closed)
 }

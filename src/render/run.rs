@@ -6,7 +6,7 @@ mod ended;
 mod watch;
 
 pub use before::{Before, Left, before, dry_run, nothing_to_send, resuming, selected};
-pub use ended::{Ended, MOST_NOTES, ended, left_at_once, reason, rough_seconds, six};
+pub use ended::{Ended, MOST_NOTES, doubt, ended, left_at_once, reason, rough_seconds, six};
 pub use watch::Watch;
 
 /// What every screen of a run names.

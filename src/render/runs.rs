@@ -31,13 +31,19 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time) {
                 let mut run = json!(row);
                 run["state"] = json!(state(row, *alive));
                 run["run"] = run["id"].take();
+                run["by"] = json!(row.who);
                 if let Some(run) = run.as_object_mut() {
                     run.remove("id");
                 }
                 run
             })
             .collect();
-        return ui.document(&json!({"schema": "redrive.runs.v1", "at": now, "runs": runs}));
+        let next: Vec<&str> = match rows.first() {
+            Some(row) => vec!["redrive", "runs", "show", &row.id],
+            None => Vec::new(),
+        };
+        let document = json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "next": next});
+        return ui.document(&document);
     }
     if rows.is_empty() {
         return ui.note("No runs are recorded here yet.");
@@ -89,7 +95,8 @@ pub fn show(
     let word = match (row.state, alive) {
         (RunState::Running, true) => "is running".to_owned(),
         (RunState::Running, false) => {
-            format!("did not end: last sign of it at {}", row.seen.format("%H:%M:%SZ"))
+            let host = last_host(ledger, row)?.map(|host| format!("on {host} ")).unwrap_or_default();
+            format!("did not end: last sign of it {host}at {}", row.seen.format("%H:%M:%SZ"))
         }
         (other, _) => other.word().to_owned(),
     };
@@ -162,9 +169,20 @@ pub fn show(
     if full {
         moved_letters(ui, ledger, row)?;
     }
+    if row.counts.in_doubt > 0 && !alive {
+        super::run::doubt(ui, &row.broker, row.counts.in_doubt);
+    }
     let _ = now;
     ui.next(next);
     Ok(())
+}
+
+/// The host of the run's last part.
+fn last_host(ledger: &Ledger, row: &RunRow) -> Result<Option<String>, LedgerError> {
+    let events = ledger.events(row.n)?;
+    let last = events.iter().rev().find(|event| matches!(event.what.as_str(), "begun" | "resumed"));
+    let who = last.map_or(row.who.as_str(), |event| event.who.as_str());
+    Ok(who.rsplit_once('@').map(|(_, host)| host.to_owned()))
 }
 
 fn moved_letters(ui: &mut Ui, ledger: &Ledger, row: &RunRow) -> Result<(), LedgerError> {
@@ -233,6 +251,7 @@ fn audit(
     })?;
     let mut document = json!(row);
     document["run"] = document["id"].take();
+    document["by"] = json!(row.who);
     if let Some(document) = document.as_object_mut() {
         document.remove("id");
         document.insert("schema".to_owned(), json!("redrive.runs.show.v1"));

@@ -19,6 +19,13 @@ pub enum Event<'a> {
     },
     /// The state of things; some ten times a second at most.
     Progress(Progress),
+    /// The run stands back for the relay of its target, or has its turn again.
+    Yielding {
+        /// Messages overdue in the tiers.
+        overdue: u64,
+        /// Does it stand back?
+        yields: bool,
+    },
     /// Something went wrong and is tried again.
     Trouble {
         /// What the broker said.
@@ -46,6 +53,8 @@ pub struct Progress {
     pub allowed: f64,
     /// Letters of this run that died again.
     pub refailed: Option<u64>,
+    /// Messages overdue in the tiers, for which the run stands back at present.
+    pub yields_to: Option<u64>,
     /// How long this part has run.
     pub took: Duration,
 }

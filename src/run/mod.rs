@@ -13,3 +13,4 @@ pub mod prepare;
 pub mod recovery;
 #[cfg(test)]
 mod walk;
+pub mod yielding;

@@ -12,7 +12,7 @@ use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Name
 use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
-use crate::ledger::{Found, Judged, LedgerError, Scratch, Seen, Summary};
+use crate::ledger::{Found, Judged, LedgerError, MovedBefore, Scratch, Seen, Summary};
 use crate::letter::RawLetter;
 use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded};
 use crate::selection::{Limit, Selection};
@@ -44,6 +44,8 @@ pub struct Request<'a> {
     pub open_elsewhere: &'a HashMap<String, String>,
     /// This is a further pass of a run: what it may take.
     pub pass: Option<&'a Pass>,
+    /// What earlier runs have moved, where the broker may hand it out again; those letters are not sent.
+    pub moved_before: &'a MovedBefore,
 }
 
 /// What a further pass of a run may take: letters of the extent that its first look began with, which it could
@@ -319,6 +321,11 @@ impl Index<'_> {
             None if self.request.pass.is_some_and(|pass| !pass.takes(&letter)) => false,
             None => self.is_selected(&letter),
         };
+        if kept.is_none()
+            && let Some(run) = self.request.moved_before.by(position)
+        {
+            kept = Some((Why::MovedBefore, Some(run.to_owned())));
+        }
         if selected && kept.is_none() {
             kept = self.keeps(&letter, refused);
             if let Some((Why::Refused, Some(words))) = &kept {

@@ -46,6 +46,7 @@ impl Kind for KafkaKind {
             dedup: Dedup::None,
             limits: Limits::default(),
             deletes: false,
+            deleted_returns: false,
             fan_out: true,
             enforces_retention: true,
             served_by: &[ServedBy::Relay, ServedBy::Consumer],

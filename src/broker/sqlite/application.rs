@@ -15,6 +15,7 @@ use super::queues::{self, Queue};
 use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
 use crate::clock::Time;
 use crate::letter::{LetterId, Message};
+use crate::proof::mutation::mutated;
 use crate::stamp;
 use crate::topology::BrokerDecl;
 
@@ -168,7 +169,12 @@ impl Application {
         let mut headers = headers_of(&tx, held.id)?;
         let attempt = deaths::count(&mut headers, at);
         deaths::append(&mut headers, &held.queue.name, failure, at);
-        let tier = held.queue.tiers.get(attempt as usize - 1);
+        let tries = match (mutated("r06"), mutated("r09")) {
+            (true, _) => receives_of(&tx, held.id)?,
+            (_, true) => attempt.saturating_sub(1).max(1),
+            _ => attempt,
+        };
+        let tier = held.queue.tiers.get(tries as usize - 1);
         let Some(name) = tier.or(held.queue.dead_letter.as_ref()) else {
             return Err(BrokerError::new(
                 ErrorKind::NotFound,
@@ -298,6 +304,12 @@ fn rewrite(
     let json = encoding::write(headers)
         .map_err(|why| BrokerError::new(ErrorKind::Rejected, "write the headers", why))?;
     letters::move_row(db, id, target, due, now, Some(&json))
+}
+
+/// How often it was handed out: no count of tries (r06).
+fn receives_of(db: &Connection, id: i64) -> Result<u32> {
+    db.query_row("SELECT max(receives, 1) FROM lease WHERE letter = ?1", [id], |row| row.get(0))
+        .doing(|| format!("read {}", letters::letter_id(id)))
 }
 
 fn headers_of(db: &Connection, id: i64) -> Result<crate::letter::Headers> {

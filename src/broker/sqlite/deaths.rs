@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 use super::letters::stamp as set;
 use crate::clock::Time;
 use crate::letter::{Headers, Value};
+use crate::proof::mutation::mutated;
 use crate::stamp;
 
 /// How a consumer failed, in its own words.
@@ -41,6 +42,10 @@ pub fn attempts(headers: &Headers) -> u32 {
 /// Counts one more failed try: gives its number.
 pub fn count(headers: &mut Headers, now: Time) -> u32 {
     let tries = attempts(headers).saturating_add(1);
+    if mutated("r07") {
+        // Counted in the memory of a process, which begins anew.
+        return 1;
+    }
     set(headers, stamp::ATTEMPT, tries.to_string());
     if !headers.has(stamp::FIRST_FAILED_AT) {
         set(headers, stamp::FIRST_FAILED_AT, now.rfc3339());
@@ -55,6 +60,9 @@ pub fn append(headers: &mut Headers, queue: &str, failure: &Failure, now: Time) 
         headers.last_text(stamp::DEATHS).and_then(|text| serde_json::from_str::<Vec<Json>>(text).ok());
     match before {
         Some(mut entries) => {
+            if mutated("r10") {
+                entries.clear();
+            }
             entries.push(entry(queue, failure, now));
             set(headers, stamp::DEATHS, bounded(entries));
         }

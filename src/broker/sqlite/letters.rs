@@ -81,18 +81,29 @@ pub fn move_row(
     headers: Option<&str>,
 ) -> Result<i64> {
     let action = || format!("move {} to {}", letter_id(id), to.name);
-    let copy = db
-        .prepare_cached(
-            "INSERT INTO letter (queue, due, entered_at, sent_at, headers, properties, key, body)
-             SELECT ?2, ?3, ?4, sent_at, coalesce(?5, headers), properties, key, body FROM letter WHERE id = ?1",
-        )
-        .and_then(|mut insert| insert.insert(params![id, to.id, due, now, headers]))
-        .doing(action)?;
+    let copy = copy_row(db, id, to, due, now, headers)?;
     let gone = db
         .prepare_cached("DELETE FROM letter WHERE id = ?1")
         .and_then(|mut delete| delete.execute([id]))
         .doing(action)?;
     if gone == 1 { Ok(copy) } else { Err(BrokerError::new(ErrorKind::Stale, action(), "it is gone")) }
+}
+
+/// Copies a row into another queue under a new id, with other headers if given.
+pub fn copy_row(
+    db: &Connection,
+    id: i64,
+    to: &Queue,
+    due: i64,
+    now: i64,
+    headers: Option<&str>,
+) -> Result<i64> {
+    db.prepare_cached(
+        "INSERT INTO letter (queue, due, entered_at, sent_at, headers, properties, key, body)
+         SELECT ?2, ?3, ?4, sent_at, coalesce(?5, headers), properties, key, body FROM letter WHERE id = ?1",
+    )
+    .and_then(|mut insert| insert.insert(params![id, to.id, due, now, headers]))
+    .doing(|| format!("copy {} to {}", letter_id(id), to.name))
 }
 
 /// Reads a list out of a column. What is not readable stays visible as it is, under one pseudo header.

@@ -8,6 +8,7 @@ use super::file::Doing;
 use super::queues::Queue;
 use crate::broker::{BrokerError, ErrorKind, Result, Task, holder};
 use crate::clock::{self, Time};
+use crate::proof::mutation::mutated;
 
 /// A lock row.
 struct Row {
@@ -121,7 +122,7 @@ fn refuse_held(row: &Row, queue: &Queue, task: &Task, now: i64) -> Result<()> {
 pub fn still_ours(db: &Connection, queue: &Queue, epoch: i64) -> Result<()> {
     let row = lock_row(db, queue.id).doing(|| format!("ask for the lock of {}", queue.name))?;
     match row {
-        Some(row) if row.epoch == epoch => Ok(()),
+        Some(row) if row.epoch == epoch || mutated("t07") || mutated("t10") => Ok(()),
         other => {
             let by = other.and_then(|row| Some(format!("run {} of {}", row.run?, row.who?)));
             let by = by.unwrap_or_else(|| "another run".to_owned());

@@ -13,11 +13,14 @@ mod file;
 mod kind;
 mod letters;
 mod lock;
+#[cfg(test)]
+mod proof;
 mod provision;
 mod queues;
 mod relocate;
 mod schema;
 mod serve;
+mod shelf;
 
 pub use application::{Application, Delivery, Routed};
 pub use deaths::Failure;
@@ -26,6 +29,7 @@ pub use kind::SqliteKind;
 use file::Place;
 
 use super::{BrokerError, ErrorKind, OpenContext, Result};
+use crate::proof::mutation::carried;
 use crate::topology::BrokerDecl;
 
 /// An opened file. Each session has a connection of its own, so that none waits for another but at the
@@ -55,7 +59,7 @@ impl Sqlite {
 
 /// Runs what waits for the disk where it does not keep others from running.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
+    match tokio::task::spawn_blocking(carried(work)).await {
         Ok(result) => result,
         Err(_) => Err(BrokerError::new(ErrorKind::Unknown, "work on the file", "the work was cut off")),
     }

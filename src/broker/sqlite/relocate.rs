@@ -8,6 +8,7 @@ mod together;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -21,7 +22,9 @@ use crate::broker::{
     Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Relocate,
     Result, Settled, Task, Wanted,
 };
+use crate::clock::Time;
 use crate::letter::Value;
+use crate::proof::mutation::mutated;
 use crate::stamp;
 use crate::topology::Channel;
 
@@ -124,7 +127,8 @@ impl Session {
         let mut fates = Vec::with_capacity(batch.len());
         let mut stopped: HashSet<&str> = HashSet::new();
         for sending in batch {
-            if sending.group.as_deref().is_some_and(|group| stopped.contains(group)) {
+            let follows = sending.group.as_deref().is_some_and(|group| stopped.contains(group));
+            if follows && !mutated("t11") {
                 fates.push(Fate::Withdrawn);
                 continue;
             }
@@ -163,7 +167,7 @@ impl Session {
             .prepare_cached("DELETE FROM lease WHERE letter = ?1 AND token = ?2 AND queue = ?3")
             .and_then(|mut delete| delete.execute(params![id, token, self.queue.id]))
             .doing(action)?;
-        if mine != 1 {
+        if mine != 1 && !mutated("t10") {
             return Ok(Fate::Lost);
         }
         // A copy of this number is there already: what is left to do is to remove the original.
@@ -182,7 +186,7 @@ impl Session {
             .prepare_cached("DELETE FROM letter WHERE id = ?1 AND queue = ?2")
             .and_then(|mut delete| delete.execute(params![id, self.queue.id]))
             .doing(action)?;
-        if gone != 1 {
+        if gone != 1 && !mutated("t10") {
             // A lease without its letter cannot be: the trigger takes both. Nothing may be committed.
             return Err(BrokerError::new(ErrorKind::Other, action(), "its row is gone, its lease is not"));
         }
@@ -198,6 +202,10 @@ impl Session {
     }
 
     fn mark(&self, db: &Connection, seq: u64, letter: i64, copy: i64, now: i64) -> Result<()> {
+        if mutated("t01") {
+            // Left to a second transaction, which a kill prevents.
+            return Ok(());
+        }
         db.prepare_cached("INSERT INTO mark (run, seq, letter, copy, at) VALUES (?1, ?2, ?3, ?4, ?5)")
             .and_then(|mut insert| insert.execute(params![self.run, number(seq), letter, copy, now]))
             .doing(|| format!("mark {}/{seq}", self.run))?;
@@ -293,6 +301,21 @@ impl Session {
         self.seen_again = self.seen_again.max(last);
         self.refailed += again;
         Ok(self.refailed)
+    }
+
+    /// What a relay of our target is late with; more than a thousand are counted as a thousand.
+    fn overdue(&self, grace: Duration) -> Result<u64> {
+        let before = Time::from_millis(self.place.now()).minus(grace).millis();
+        self.db
+            .prepare_cached(
+                "SELECT count(*) FROM (
+                     SELECT 1 FROM queue JOIN letter ON letter.queue = queue.id
+                     WHERE queue.return_to = ?1 AND letter.due > 0 AND letter.due <= ?2 LIMIT 1000)",
+            )
+            .and_then(|mut query| {
+                query.query_row(params![self.target.name, before], |row| queues::number(row, 0))
+            })
+            .doing(|| format!("ask what is overdue for {}", self.target.name))
     }
 
     fn end(&mut self) -> Result<()> {
@@ -392,6 +415,10 @@ impl Mover for Held {
 
     async fn refailed(&mut self) -> Result<Option<u64>> {
         self.with(|session| session.refailed().map(Some)).await
+    }
+
+    async fn overdue(&mut self, grace: Duration) -> Result<Option<u64>> {
+        self.with(move |session| session.overdue(grace).map(Some)).await
     }
 
     async fn end(self: Box<Self>) -> Result<()> {

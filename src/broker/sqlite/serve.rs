@@ -11,9 +11,13 @@ use rusqlite::{Connection, params};
 use super::deaths;
 use super::file::{Doing, Place, begin, commit};
 use super::queues::{self, Queue};
+use super::shelf::{Locked, Tier};
 use super::{Sqlite, blocking, encoding, kind, letters};
+use crate::broker::by_hand::{ByHand, Shelf};
 use crate::broker::{Carried, Carrier, Result, Serve, TierState};
 use crate::clock::Time;
+use crate::proof::failpoint;
+use crate::proof::mutation::mutated;
 use crate::stamp;
 use crate::topology::Channel;
 
@@ -21,13 +25,7 @@ use crate::topology::Channel;
 impl Serve for Sqlite {
     async fn serve(&self, channels: &[&Channel], _owner: &str) -> Result<Box<dyn Carrier>> {
         let place = self.place.clone();
-        let mut routes = Vec::new();
-        for channel in channels {
-            let names = kind::names(channel);
-            for (at, tier) in names.tiers.iter().enumerate() {
-                routes.push(Route { tier: tier.clone(), number: at + 1, to: names.return_to.clone() });
-            }
-        }
+        let routes = routes(channels);
         blocking(move || {
             let db = place.write_existing()?;
             for route in &routes {
@@ -39,14 +37,67 @@ impl Serve for Sqlite {
         })
         .await
     }
+
+    async fn serve_by_hand(&self, channels: &[&Channel], owner: &str) -> Result<Box<dyn Carrier>> {
+        let (place, owner, routes) = (self.place.clone(), owner.to_owned(), routes(channels));
+        let clock = place.clock.clone();
+        let shelves = blocking(move || {
+            let open =
+                |route| Ok(Box::new(Locked::new(Tier::open(&place, route, &owner)?)) as Box<dyn Shelf>);
+            routes.into_iter().map(open).collect::<Result<Vec<_>>>()
+        })
+        .await?;
+        Ok(Box::new(ByHand::new(clock, shelves)))
+    }
+}
+
+pub(super) fn routes(channels: &[&Channel]) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for channel in channels {
+        let names = kind::names(channel);
+        for (at, tier) in names.tiers.iter().enumerate() {
+            routes.push(Route { tier: tier.clone(), number: at + 1, to: names.return_to.clone() });
+        }
+    }
+    routes
 }
 
 /// From one tier to where its channel returns.
-struct Route {
-    tier: String,
+pub(super) struct Route {
+    pub(super) tier: String,
     /// Its place among the tiers, from 1.
     number: usize,
-    to: String,
+    pub(super) to: String,
+}
+
+/// When the next message of a tier is due that is not due yet.
+pub(super) fn next_due(db: &Connection, route: &Route, now: i64) -> Result<Option<i64>> {
+    db.prepare_cached(
+        "SELECT min(due) FROM letter
+         WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0 AND due > ?2",
+    )
+    .and_then(|mut query| query.query_row(params![route.tier, now], |row| row.get(0)))
+    .doing(|| format!("ask what is due in {}", route.tier))
+}
+
+/// A tier in numbers.
+pub(super) fn tier_state(db: &Connection, route: &Route, now: i64) -> Result<TierState> {
+    let (waiting, due, oldest): (u64, u64, Option<i64>) = db
+        .prepare_cached(
+            "WITH tier AS (SELECT id FROM queue WHERE name = ?1)
+             SELECT (SELECT count(*) FROM letter, tier WHERE queue = tier.id),
+                    (SELECT count(*) FROM letter, tier WHERE queue = tier.id AND due > 0 AND due <= ?2),
+                    (SELECT min(due) FROM letter, tier WHERE queue = tier.id AND due > 0)",
+        )
+        .and_then(|mut query| {
+            query.query_row(params![route.tier, now], |row| {
+                Ok((queues::number(row, 0)?, queues::number(row, 1)?, row.get(2)?))
+            })
+        })
+        .doing(|| format!("count {}", route.tier))?;
+    let overdue =
+        oldest.map_or(Duration::ZERO, |oldest| Time::from_millis(now).since(Time::from_millis(oldest)));
+    Ok(TierState { queue: route.tier.clone(), waiting, due, overdue })
 }
 
 struct Relay {
@@ -81,7 +132,9 @@ impl Relay {
                 carried.moved.push((route.tier.clone(), lateness));
             }
         }
+        failpoint::hit("relay_before_commit");
         commit(tx, action)?;
+        failpoint::hit("relay_after_commit");
         self.turn = (self.turn + 1) % count.max(1);
         carried.next_due = self.next_due(now)?;
         Ok(carried)
@@ -108,44 +161,14 @@ impl Relay {
     fn next_due(&self, now: i64) -> Result<Option<Time>> {
         let mut next: Option<i64> = None;
         for route in &self.routes {
-            let due: Option<i64> = self
-                .db
-                .prepare_cached(
-                    "SELECT min(due) FROM letter
-                     WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND due > 0 AND due > ?2",
-                )
-                .and_then(|mut query| query.query_row(params![route.tier, now], |row| row.get(0)))
-                .doing(|| format!("ask what is due in {}", route.tier))?;
-            next = next.into_iter().chain(due).min();
+            next = next.into_iter().chain(next_due(&self.db, route, now)?).min();
         }
         Ok(next.map(Time::from_millis))
     }
 
     fn tiers(&mut self) -> Result<Vec<TierState>> {
         let now = self.place.now();
-        self.routes
-            .iter()
-            .map(|route| {
-                let (waiting, due, oldest): (u64, u64, Option<i64>) = self
-                    .db
-                    .prepare_cached(
-                        "WITH tier AS (SELECT id FROM queue WHERE name = ?1)
-                         SELECT (SELECT count(*) FROM letter, tier WHERE queue = tier.id),
-                                (SELECT count(*) FROM letter, tier
-                                 WHERE queue = tier.id AND due > 0 AND due <= ?2),
-                                (SELECT min(due) FROM letter, tier WHERE queue = tier.id AND due > 0)",
-                    )
-                    .and_then(|mut query| {
-                        query.query_row(params![route.tier, now], |row| {
-                            Ok((queues::number(row, 0)?, queues::number(row, 1)?, row.get(2)?))
-                        })
-                    })
-                    .doing(|| format!("count {}", route.tier))?;
-                let overdue = oldest
-                    .map_or(Duration::ZERO, |oldest| Time::from_millis(now).since(Time::from_millis(oldest)));
-                Ok(TierState { queue: route.tier.clone(), waiting, due, overdue })
-            })
-            .collect()
+        self.routes.iter().map(|route| tier_state(&self.db, route, now)).collect()
     }
 }
 
@@ -169,8 +192,8 @@ fn carry_tier(
         let mut rows = leases.query(params![tier.id, now]).doing(action)?;
         while let Some(row) = rows.next().doing(action)? {
             held_letters.insert(row.get(0).doing(action)?);
-            if let Some(key) = row.get::<_, Option<Vec<u8>>>(1).doing(action)? {
-                held.insert(key);
+            if !mutated("r03") {
+                held.extend(row.get::<_, Option<Vec<u8>>>(1).doing(action)?);
             }
         }
     }
@@ -211,10 +234,16 @@ fn carry_tier(
 
 /// The headers with what a consumer needs to know which tier is next, if whoever put the letter here left
 /// it out; `None` if they can stay as they are. A count that is there is never changed (r08).
-fn stamped(json: &[u8], route: &Route, entered_at: i64) -> Option<String> {
+pub(super) fn stamped(json: &[u8], route: &Route, entered_at: i64) -> Option<String> {
     // A glance that errs to the safe side: what looks complete is left alone.
     let text = std::str::from_utf8(json).ok()?;
     let there = |name: &str| text.contains(name);
+    if mutated("r08") {
+        let mut headers = encoding::read(&bytes::Bytes::copy_from_slice(json)).ok()?;
+        let tries = deaths::attempts(&headers) + 1;
+        letters::stamp(&mut headers, stamp::ATTEMPT, tries.to_string());
+        return encoding::write(&headers).ok();
+    }
     if there(stamp::ATTEMPT) && there(stamp::TIER) && there(stamp::FIRST_FAILED_AT) {
         return None;
     }

@@ -11,6 +11,7 @@ use crate::render::units::{bytes, count, minute, number};
 use crate::render::{Line, Ui};
 use crate::run::pace::time_for;
 use crate::run::prepare::Prepared;
+use crate::run::recovery::Orders;
 use crate::selection::Limit;
 use crate::topology::Rate;
 
@@ -80,6 +81,9 @@ fn words(why: Why) -> &'static str {
         Why::DedupWindow => "older than dedup_window: consumers may have forgotten their ids",
         Why::TooLarge => "larger than the broker takes",
         Why::NoGroup => "their ordering key was lost",
+        Why::MovedBefore => {
+            "moved by an earlier run, and handed out again by the broker (--moved-before sends again)"
+        }
         Why::Gone => "gone since they were selected",
         Why::Changed => "not what they were when they were selected",
         Why::OpenElsewhere => "left open by another run, which has to be resumed",
@@ -364,7 +368,7 @@ pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out
 }
 
 /// Before a resume.
-pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str, resend: bool) {
+pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str, orders: Orders) {
     if ui.json() {
         return;
     }
@@ -376,9 +380,14 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
             .text(format!(" by {} · {}", row.who, row.reason)),
     );
     if left.in_doubt > 0 {
-        let what = match resend {
-            true => "are sent again and may be there twice",
-            false => "are looked up where the broker can tell",
+        let what = match (orders.resend_in_doubt, orders.settle_in_doubt) {
+            (true, _) => {
+                "looked up where the broker can tell; the others are sent again and may be there twice"
+            }
+            (_, true) => {
+                "looked up where the broker can tell; the others are taken away unsent: their effect was seen"
+            }
+            _ => "looked up where the broker can tell",
         };
         ui.say(format!("in doubt  {} {what}", number(left.in_doubt)));
     }

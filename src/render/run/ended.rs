@@ -99,13 +99,30 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
     if let Some(trimmed) = &it.end.trimmed {
         ui.note(trimmed.clone());
     }
+    if it.end.yielded >= Duration::from_secs(1) {
+        ui.note(format!("{} of that time it stood back for the relay.", rough_seconds(it.end.yielded)));
+    }
+    if it.end.counts.in_doubt > 0 {
+        doubt(ui, &screen.broker, it.end.counts.in_doubt);
+    }
     if it.end.counts.untouched > 0 {
         ui.note(format!(
-            "The {} untouched are as they were. To go on:",
-            count(it.end.counts.untouched, "letter", "letters")
+            "The {} as they were. To go on:",
+            count(it.end.counts.untouched, "untouched letter is", "untouched letters are")
         ));
     }
     ui.next(it.next);
+}
+
+/// What a person can do about letters whose answer nobody knows.
+pub fn doubt(ui: &mut Ui, broker: &str, letters: u64) {
+    let twice = count(letters, "duplicate", "duplicates");
+    ui.note(format!(
+        "{} in doubt: {broker} could not tell whether {} arrived. resume --resend-in-doubt may make {twice}; \
+         --settle-in-doubt takes the originals away, where the effect was seen. Both want a --reason.",
+        if letters == 1 { "1 stays".to_owned() } else { format!("{} stay", number(letters)) },
+        if letters == 1 { "it" } else { "they" },
+    ));
 }
 
 fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
@@ -227,6 +244,7 @@ pub fn reason(code: &str) -> &str {
         "other_origin" => "died in another queue",
         "too_large" => "larger than the broker takes",
         "no_group" => "without their ordering key",
+        "moved_before" => "moved by an earlier run",
         "gone" => "gone",
         "changed" => "not what they were",
         "twin" => "equal to one that was sent, settled unsent",
@@ -266,6 +284,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "refailed": it.end.refailed,
         "counts": counts,
         "unsettled": it.end.unsettled,
+        "yielded_ms": it.end.yielded.as_millis() as u64,
         "not_moved": not_moved,
         "next": it.next,
     });

@@ -22,6 +22,7 @@ pub struct Watch<'a> {
     seq: u64,
     kept: u64,
     stopping: bool,
+    yielded: bool,
 }
 
 impl<'a> Watch<'a> {
@@ -32,7 +33,17 @@ impl<'a> Watch<'a> {
         events: Option<Box<dyn Write + Send>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { ui, screen, progress: Progress::new(), events, clock, seq: 0, kept: 0, stopping: false }
+        Self {
+            ui,
+            screen,
+            progress: Progress::new(),
+            events,
+            clock,
+            seq: 0,
+            kept: 0,
+            stopping: false,
+            yielded: false,
+        }
     }
 
     /// Says that it begins.
@@ -134,6 +145,10 @@ impl<'a> Watch<'a> {
                 doubt => format!(" · in doubt {}", number(doubt)),
             }
         );
+        let outcomes = match progress.yields_to {
+            None => outcomes,
+            Some(overdue) => format!("{outcomes} · waits for the relay, {} overdue", number(overdue)),
+        };
         let lines: Vec<Line> = match self.ui.animates() {
             true => vec![
                 Line::new().text("sending  ").text(bar(done, of)).text("  ").bold(figures),
@@ -153,6 +168,17 @@ impl Observer for Watch<'_> {
                 self.progress.clear();
                 self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
                 self.emit(json!({"event": "trouble", "what": what, "wait_ms": wait.as_millis() as u64}));
+            }
+            Event::Yielding { overdue, yields } => {
+                let event = if *yields { "yielding" } else { "goes_on" };
+                self.emit(json!({"event": event, "overdue": overdue}));
+                if *yields && !std::mem::replace(&mut self.yielded, true) && !self.ui.json() {
+                    self.progress.clear();
+                    self.ui.note(format!(
+                        "{} overdue in the tiers: the relay goes first, the run has a turn every few seconds.",
+                        crate::render::units::count(*overdue, "message is", "messages are")
+                    ));
+                }
             }
             Event::Stopping { in_flight } => {
                 if !self.stopping {

@@ -51,7 +51,10 @@ impl Engine<'_> {
             }
             Action::Backoff(times) => self.back_off(times).await,
             Action::Wait => {
-                let pause = self.pace.pause(self.machine.could_send().max(1));
+                let pause = match self.yielding.yields() {
+                    true => crate::run::yielding::EVERY,
+                    false => self.pace.pause(self.machine.could_send().max(1)),
+                };
                 self.sleep(pause).await;
             }
             Action::End(_) => {}
@@ -183,7 +186,7 @@ impl Engine<'_> {
         let gone: Vec<u64> =
             missing.iter().filter(|(_, why)| *why == Missing::Gone).map(|(seq, _)| *seq).collect();
         let intents: Vec<Intent> = gone.iter().filter_map(|seq| self.intent(*seq)).collect();
-        let proofs = match intents.is_empty() {
+        let proofs = match intents.is_empty() || self.job.settings.without_lookup {
             true => Vec::new(),
             false => self.job.mover.prove(&intents).await.unwrap_or_default(),
         };
@@ -512,5 +515,6 @@ fn entry<'l>(
         Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
         Write::NotSeen => (None, 0, Some(("untouched", "not_seen", None, None))),
     };
-    Entry { line, state, attempt, hash: None, note }
+    // What is sent is the body as it was frozen: rule 4.
+    Entry { line, state, attempt, hash: line.body.as_deref(), note }
 }

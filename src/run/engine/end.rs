@@ -56,6 +56,8 @@ pub struct End {
     pub trimmed: Option<String>,
     /// Of the time it took, spent at the ledger.
     pub recording: Duration,
+    /// Of that time, how long it stood back for the relay.
+    pub yielded: Duration,
 }
 
 impl Engine<'_> {
@@ -92,6 +94,7 @@ impl Engine<'_> {
         let progress = self.progress();
         self.job.observer.see(&Event::Progress(progress));
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
+        let yielded = self.yielding.total(self.job.clock.elapsed());
         let moved_now = self.machine.tally().moved.saturating_sub(self.moved_before);
         // Only behind a run that came to its end by itself: whatever stopped it may be what a person looks at next.
         let trimmed = match self.job.settings.trim && self.cause.is_none() {
@@ -118,6 +121,7 @@ impl Engine<'_> {
             moved_now,
             trimmed,
             recording: self.recording,
+            yielded,
         })
     }
 

@@ -23,6 +23,7 @@ use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
 use super::pace::Pace;
 use super::recovery::{Orders, start_of};
+use super::yielding::{self, Yielding};
 use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
 use crate::clock::{Clock, Time};
 use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub keep_times: bool,
     /// At the end moved letters are deleted up to the first open one.
     pub trim: bool,
+    /// Nothing is asked of the broker about a send without an answer, as on one that cannot tell.
+    pub without_lookup: bool,
     /// How long the broker may be away.
     pub reconnect_for: Duration,
 }
@@ -72,6 +75,7 @@ impl Default for Settings {
             without_transactions: false,
             keep_times: false,
             trim: false,
+            without_lookup: false,
             reconnect_for: Duration::from_secs(60),
         }
     }
@@ -144,6 +148,10 @@ struct Engine<'a> {
     recorded: Duration,
     told: Duration,
     looked: Duration,
+    /// Whether the run stands back for the relay; when the tiers were asked, and what they said.
+    yielding: Yielding,
+    asked: Option<Duration>,
+    overdue: Option<u64>,
     last_success: Duration,
     refailed: Option<u64>,
     looks_at_refailed: bool,
@@ -184,6 +192,9 @@ pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
         recorded: now,
         told: now,
         looked: now,
+        yielding: Yielding::default(),
+        asked: None,
+        overdue: Some(0),
         last_success: now,
         refailed: None,
         looks_at_refailed: looks,
@@ -283,7 +294,8 @@ impl Engine<'_> {
         let (lock, stale) = self.holds();
         let flush = now.saturating_sub(self.recorded) >= Duration::from_secs(1);
         let pace = &mut self.pace;
-        let mut permits = |could: usize| pace.take_full(could);
+        let yields = self.yielding.yields();
+        let mut permits = |could: usize| if yields { 0 } else { pace.take_full(could) };
         let (dedup, first_intent, at) =
             (self.job.capabilities.dedup, &self.first_intent, self.job.clock.now());
         // Typed out by a person: it may be twice, and stays named.
@@ -321,6 +333,7 @@ impl Engine<'_> {
         if now.saturating_sub(self.renewed) >= self.job.settings.claim_for / 3 {
             self.renew().await?;
         }
+        self.ask_the_tiers(now).await;
         if now.saturating_sub(self.looked) >= Duration::from_secs(1) {
             self.looked = now;
             self.look_around().await?;
@@ -331,6 +344,24 @@ impl Engine<'_> {
             self.job.observer.see(&Event::Progress(progress));
         }
         Ok(())
+    }
+
+    /// Rule 3: a run yields to the relay of its target, where asking costs nothing.
+    async fn ask_the_tiers(&mut self, now: Duration) {
+        let due = self.asked.is_none_or(|asked| now.saturating_sub(asked) >= yielding::EVERY);
+        if !due || self.overdue.is_none() {
+            return;
+        }
+        self.asked = Some(now);
+        // What cannot be told now is asked again; who cannot tell at all is not asked again.
+        let Ok(overdue) = self.job.mover.overdue(yielding::GRACE).await else { return };
+        self.overdue = overdue;
+        let Some(overdue) = overdue else { return };
+        let before = self.yielding.yields();
+        let yields = self.yielding.told(now, overdue);
+        if yields != before {
+            self.job.observer.see(&Event::Yielding { overdue, yields });
+        }
     }
 
     async fn renew(&mut self) -> Result<(), EngineError> {
@@ -436,6 +467,7 @@ impl Engine<'_> {
             rate,
             allowed: self.pace.now_per_second(),
             refailed: self.refailed,
+            yields_to: self.overdue.filter(|_| self.yielding.yields()),
             took,
         }
     }

@@ -7,15 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::session::Session;
 use crate::broker::{
-    Ask, Atomicity, BrokerError, BulkMoves, Capabilities, Claimed, Claims, Dedup, Delay, ErrorKind, Fate,
-    Intent, Limits, Missing, Mover, Order, Outgoing, Peek, Proof, Published, Receipt, Relocate, Result,
-    Settled, Task,
+    Atomicity, BrokerError, BulkMoves, Capabilities, Dedup, Delay, ErrorKind, Limits, Mover, Order, Outgoing,
+    Peek, Published, Relocate, Result, Task,
 };
 use crate::clock::{Clock, Time, VirtualClock};
 use crate::letter::{Facts, LetterId, Message, Position, RawLetter, Value};
 use crate::proof::mutation::mutated;
-use crate::stamp;
 use crate::topology::Channel;
 
 /// Kinds of brokers.
@@ -52,11 +51,18 @@ pub(super) enum Plant {
     ReturnIsAck,
     TargetGoesAfter(usize),
     Refuses(u64),
+    /// So many are overdue in the tiers until this many milliseconds; one fewer at each look, or always.
+    RelayBusy {
+        until: u64,
+        served: bool,
+    },
+    /// No copy can be made of this letter: a dialect says so.
+    Unfit(u64),
 }
 
-struct Held {
-    message: Message,
-    claim: Option<(String, Duration)>,
+pub(super) struct Held {
+    pub(super) message: Message,
+    pub(super) claim: Option<(String, Duration)>,
 }
 
 #[derive(Clone)]
@@ -75,33 +81,34 @@ pub(super) struct World {
     pub groups: BTreeMap<String, Vec<u64>>,
 }
 
-struct State {
-    shape: Shape,
-    plant: Plant,
-    chance: f64,
-    random: u64,
-    clock: Arc<VirtualClock>,
-    dlq: BTreeMap<u64, Held>,
-    originals: Vec<Message>,
-    target: Vec<Copy>,
-    late: Vec<Copy>,
-    taken: BTreeSet<u64>,
-    sent_at: BTreeMap<u64, Duration>,
-    tries: BTreeMap<u64, u32>,
-    owner: String,
-    crashes_left: u32,
-    claims: u64,
+pub(super) struct State {
+    pub(super) shape: Shape,
+    pub(super) plant: Plant,
+    pub(super) chance: f64,
+    pub(super) random: u64,
+    pub(super) clock: Arc<VirtualClock>,
+    pub(super) dlq: BTreeMap<u64, Held>,
+    pub(super) originals: Vec<Message>,
+    pub(super) target: Vec<Copy>,
+    pub(super) late: Vec<Copy>,
+    pub(super) taken: BTreeSet<u64>,
+    pub(super) sent_at: BTreeMap<u64, Duration>,
+    pub(super) tries: BTreeMap<u64, u32>,
+    pub(super) owner: String,
+    pub(super) crashes_left: u32,
+    pub(super) claims: u64,
+    pub(super) looks: u64,
 }
 
 /// See the file's head.
 #[derive(Clone)]
 pub(super) struct Hostile {
     state: Arc<Mutex<State>>,
-    crash: Arc<Notify>,
+    pub(super) crash: Arc<Notify>,
 }
 
 impl State {
-    fn roll(&mut self) -> f64 {
+    pub(super) fn roll(&mut self) -> f64 {
         // xorshift64*: any fixed sequence does.
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -109,11 +116,11 @@ impl State {
         (self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn unlucky(&mut self) -> bool {
+    pub(super) fn unlucky(&mut self) -> bool {
         self.chance > 0.0 && self.roll() < self.chance
     }
 
-    fn pass(&mut self) {
+    pub(super) fn pass(&mut self) {
         let millis = if self.chance > 0.0 { (self.roll() * 400.0) as u64 } else { 1 };
         self.clock.advance(Duration::from_millis(millis));
         if self.unlucky() && self.unlucky() {
@@ -137,7 +144,7 @@ impl State {
     }
 
     /// A request that comes after the window's margin is outside anybody's power (protocol §13.3).
-    fn before_a_pause(&mut self) {
+    pub(super) fn before_a_pause(&mut self) {
         if self.shape == Shape::Window {
             for copy in std::mem::take(&mut self.late) {
                 self.arrive(copy);
@@ -145,7 +152,7 @@ impl State {
         }
     }
 
-    fn arrive(&mut self, copy: Copy) {
+    pub(super) fn arrive(&mut self, copy: Copy) {
         let known = self.target.iter().any(|other| other.seq == copy.seq);
         let dropped = match self.shape {
             Shape::RunAndSeq => known,
@@ -165,7 +172,7 @@ impl State {
         }
     }
 
-    fn fenced(&self, owner: &str) -> Result<()> {
+    pub(super) fn fenced(&self, owner: &str) -> Result<()> {
         if self.owner == owner {
             Ok(())
         } else {
@@ -173,11 +180,11 @@ impl State {
         }
     }
 
-    fn error(&self, kind: ErrorKind) -> BrokerError {
+    pub(super) fn error(&self, kind: ErrorKind) -> BrokerError {
         BrokerError::new(kind, "send", format!("{kind:?}"))
     }
 
-    fn send(&mut self, outgoing: &Outgoing) -> Result<Published> {
+    pub(super) fn send(&mut self, outgoing: &Outgoing) -> Result<Published> {
         let seq = outgoing.seq;
         *self.tries.entry(seq).or_default() += 1;
         let group = outgoing.group.clone().unwrap_or_default();
@@ -242,12 +249,17 @@ impl Hostile {
             owner: String::new(),
             crashes_left: if chance > 0.0 { 3 } else { 0 },
             claims: 0,
+            looks: 0,
         };
         for seq in 1..=16u64 {
             let mut message = Message { body: Some(format!("body {seq}").into()), ..Message::default() };
             message.key = (seq <= 14).then(|| format!("g{}", (seq * 7) % 4).into());
             // An earlier run's stamp and the event's id: neither proves anything about this run (m26).
             message.headers.push("event-id", Value::from_text(format!("ev-{}", seq % 3)));
+            if plant == Plant::Unfit(seq) {
+                // BunnyBus without its route key.
+                message.headers.push("bunnyBus", Value::from_text("1"));
+            }
             state.originals.push(message.clone());
             state.dlq.insert(seq, Held { message, claim: None });
         }
@@ -257,7 +269,7 @@ impl Hostile {
         Self { state: Arc::new(Mutex::new(state)), crash: Arc::new(Notify::new()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
@@ -271,6 +283,11 @@ impl Hostile {
 
     pub(super) fn tries_of(&self, seq: u64) -> u32 {
         self.state().tries.get(&seq).copied().unwrap_or(0)
+    }
+
+    /// When the first copy arrived.
+    pub(super) fn first_arrival(&self) -> Option<Duration> {
+        self.state().sent_at.values().min().copied()
     }
 
     pub(super) fn time_passes(&self) {
@@ -336,6 +353,7 @@ impl Hostile {
             },
             limits: Limits::default(),
             deletes: true,
+            deleted_returns: shape == Shape::NoProof,
             fan_out: false,
             enforces_retention: false,
             served_by: &[],
@@ -343,7 +361,7 @@ impl Hostile {
     }
 }
 
-fn raw(seq: u64, message: &Message) -> RawLetter {
+pub(super) fn raw(seq: u64, message: &Message) -> RawLetter {
     RawLetter {
         id: LetterId::new(&format!("l{seq}")),
         position: Position::new(format!("{seq}")),
@@ -365,233 +383,5 @@ impl Relocate for Hostile {
         }
         drop(state);
         Ok(Box::new(Session { hostile: self.clone(), owner: task.owner.clone() }))
-    }
-}
-
-struct Session {
-    hostile: Hostile,
-    owner: String,
-}
-
-impl Session {
-    /// The process dies here, now and then: the driver never hears of what was done.
-    async fn perhaps_die(&self) {
-        let dies = {
-            let mut state = self.hostile.state();
-            let dies = state.crashes_left > 0 && state.chance > 0.0 && state.roll() < 0.05;
-            if dies {
-                state.crashes_left -= 1;
-            }
-            dies
-        };
-        if dies {
-            self.hostile.crash.notify_one();
-            std::future::pending::<()>().await;
-        }
-    }
-
-    fn holds(state: &State, receipt: &Receipt) -> Option<u64> {
-        let (seq, token) = receipt.0.split_once('/')?;
-        let seq: u64 = seq.parse().ok()?;
-        let (mine, until) = state.dlq.get(&seq)?.claim.as_ref()?;
-        (mine == token && *until > state.clock.elapsed()).then_some(seq)
-    }
-}
-
-#[async_trait]
-impl Mover for Session {
-    async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
-        self.perhaps_die().await;
-        let result = (|| {
-            let mut state = self.hostile.state();
-            state.pass();
-            state.fenced(&self.owner)?;
-            if state.unlucky() {
-                return Err(state.error(ErrorKind::Unreachable));
-            }
-            let now = state.clock.elapsed();
-            let mut claims = Claims::default();
-            for wanted in ask.next.iter().take(ask.limit) {
-                let position: u64 = wanted.position.as_str().parse().unwrap();
-                let hidden = state.unlucky() && state.unlucky();
-                let blind = state.shape == Shape::NoProof;
-                state.claims += 1;
-                let token = format!("t{}", state.claims);
-                let until = now + Duration::from_secs(60);
-                match state.dlq.get_mut(&position) {
-                    None if blind => claims.missing.push((wanted.seq, Missing::NotSeen)),
-                    None => claims.missing.push((wanted.seq, Missing::Gone)),
-                    Some(_) if hidden => claims.missing.push((wanted.seq, Missing::NotSeen)),
-                    Some(held) => {
-                        held.claim = Some((token.clone(), until));
-                        claims.got.push(Claimed {
-                            seq: wanted.seq,
-                            receipt: Receipt(format!("{position}/{token}")),
-                            letter: raw(position, &held.message),
-                        });
-                    }
-                }
-            }
-            Ok(claims)
-        })();
-        self.perhaps_die().await;
-        result
-    }
-
-    async fn transfer(&mut self, batch: &[Outgoing]) -> Result<Vec<Fate>> {
-        self.perhaps_die().await;
-        let result = (|| {
-            let mut state = self.hostile.state();
-            state.pass();
-            state.fenced(&self.owner)?;
-            if state.unlucky() {
-                return Err(state.error(ErrorKind::Unreachable));
-            }
-            let mut stopped = BTreeSet::new();
-            let mut fates = Vec::new();
-            for outgoing in batch {
-                if outgoing.group.as_ref().is_some_and(|group| stopped.contains(group)) {
-                    fates.push(Fate::Withdrawn);
-                    continue;
-                }
-                let fate = match Self::holds(&state, &outgoing.receipt) {
-                    None => Fate::Lost,
-                    Some(_) if state.unlucky() => Fate::Refused(state.error(ErrorKind::Rejected)),
-                    Some(position) => {
-                        state.dlq.remove(&position);
-                        let group = outgoing.group.clone().unwrap_or_default();
-                        state.arrive(Copy { seq: outgoing.seq, group, message: outgoing.message.clone() });
-                        Fate::Moved(Published::default())
-                    }
-                };
-                if !matches!(fate, Fate::Moved(_)) {
-                    stopped.extend(outgoing.group.clone());
-                }
-                fates.push(fate);
-            }
-            if state.unlucky() {
-                return Err(state.error(ErrorKind::Unknown));
-            }
-            Ok(fates)
-        })();
-        self.perhaps_die().await;
-        result
-    }
-
-    async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
-        self.perhaps_die().await;
-        let answers = {
-            let mut state = self.hostile.state();
-            state.pass();
-            let mut order: Vec<usize> = (0..batch.len()).collect();
-            if state.plant == Plant::SwapsTwo {
-                order.reverse();
-                let swapped = state.originals.len();
-                state.target.sort_by_key(|copy| std::cmp::Reverse(copy.seq));
-                debug_assert!(swapped > 0);
-            }
-            let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
-            for at in order {
-                let outgoing = &batch[at];
-                let answer = match state.fenced(&self.owner) {
-                    Err(error) => Err(error),
-                    Ok(()) => state.send(outgoing),
-                };
-                answers[at] = Some(answer);
-            }
-            if state.plant == Plant::SwapsTwo {
-                state.target.sort_by_key(|copy| std::cmp::Reverse(copy.seq));
-            }
-            answers.into_iter().map(Option::unwrap).collect()
-        };
-        self.perhaps_die().await;
-        answers
-    }
-
-    async fn settle(&mut self, batch: &[Receipt]) -> Vec<Settled> {
-        self.perhaps_die().await;
-        let answers = {
-            let mut state = self.hostile.state();
-            state.pass();
-            batch
-                .iter()
-                .map(|receipt| match Self::holds(&state, receipt) {
-                    _ if state.plant == Plant::SettlesNothing => Settled::Settled,
-                    None => Settled::Stale,
-                    Some(_) if state.unlucky() => Settled::Failed(state.error(ErrorKind::Unreachable)),
-                    Some(position) => {
-                        state.dlq.remove(&position);
-                        match state.unlucky() {
-                            true => Settled::Failed(state.error(ErrorKind::Unknown)),
-                            false => Settled::Settled,
-                        }
-                    }
-                })
-                .collect()
-        };
-        self.perhaps_die().await;
-        answers
-    }
-
-    async fn release(&mut self, batch: &[Receipt]) -> Result<()> {
-        let mut state = self.hostile.state();
-        for receipt in batch {
-            if let Some(position) = Self::holds(&state, receipt)
-                && let Some(held) = state.dlq.get_mut(&position)
-            {
-                held.claim = None;
-            }
-        }
-        Ok(())
-    }
-
-    async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
-        let state = self.hostile.state();
-        let id =
-            |seq: u64| state.originals[seq as usize - 1].headers.first_text("event-id").map(str::to_owned);
-        Ok(intents
-            .iter()
-            .map(|intent| {
-                let found = state.target.iter().any(|copy| {
-                    let stamped =
-                        copy.message.headers.last_text(stamp::RUN) == Some(&format!("r1/{}", intent.seq));
-                    stamped || (mutated("m26") && id(copy.seq) == id(intent.seq))
-                });
-                match state.shape {
-                    Shape::Transaction | Shape::Finds if found => Proof::Arrived(Published::default()),
-                    Shape::Transaction | Shape::Finds => Proof::Absent,
-                    Shape::RunAndSeq => Proof::ResendSafe,
-                    Shape::Window
-                        if state.clock.now() < intent.first_intent.plus(Duration::from_secs(240)) =>
-                    {
-                        Proof::ResendSafe
-                    }
-                    Shape::Window if mutated("m06") => Proof::ResendSafe,
-                    Shape::Window | Shape::NoProof => Proof::Unknown,
-                }
-            })
-            .collect())
-    }
-
-    async fn renew(&mut self, held: &[Receipt]) -> Result<()> {
-        let mut state = self.hostile.state();
-        state.fenced(&self.owner)?;
-        let until = state.clock.elapsed() + Duration::from_secs(60);
-        for receipt in held {
-            if let Some(position) = Self::holds(&state, receipt)
-                && let Some(claim) = state.dlq.get_mut(&position).and_then(|held| held.claim.as_mut())
-            {
-                claim.1 = until;
-            }
-        }
-        Ok(())
-    }
-
-    async fn end(self: Box<Self>) -> Result<()> {
-        let mut state = self.hostile.state();
-        for held in state.dlq.values_mut() {
-            held.claim = None;
-        }
-        Ok(())
     }
 }

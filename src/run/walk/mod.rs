@@ -142,6 +142,7 @@ caught_by_the_walk! {
     m19_zombie_sends: "m19" on false,
     m21_stale_receipt_is_settled: "m21" on false,
     m25_intent_not_synced: "m25" on false,
+    t02_ledger_read_before_the_marks: "t02" on true,
     t05_resend_after_a_commit_without_answer: "t05" on true,
     t08_group_goes_on_after_a_refused_record: "t08" on true,
 }

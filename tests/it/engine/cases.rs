@@ -423,3 +423,33 @@ fn a_run_that_was_killed_is_counted_by_its_letters() {
     assert_eq!(of("moved") + of("in_doubt") + of("untouched"), 200, "{}", shown["counts"]);
     assert_eq!(shop.line("runs list -o json").ok().json()["runs"][0]["counts"], shown["counts"]);
 }
+
+#[test]
+fn o04_there_is_no_csv_and_json_lines_keep_what_a_spreadsheet_would_run() {
+    let shop = Shop::new();
+    let keys = ["=1+1", "+44123", "-5", "@x", "\tx", "a \"q\"\r\nb"];
+    for (n, key) in keys.iter().enumerate() {
+        let mut formula = letter(Some((*key).to_owned()), n);
+        formula.headers.push("note", Value::from_text("=cmd|' /C calc'!A0"));
+        shop.bury(&[formula]);
+    }
+    let csv = shop.line("inspect orders --letters -o csv");
+    assert_eq!(csv.code, Some(2), "{csv}");
+    // The lossless form is JSON lines, and what comes of it is what went in.
+    let _ = shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let frozen = std::fs::read_to_string(shop.env.path("m.jsonl")).unwrap();
+    let groups: Vec<String> = frozen
+        .lines()
+        .filter_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["group"].as_str().map(str::to_owned)
+        })
+        .collect();
+    assert_eq!(groups, keys);
+    // A table that somebody exported by hand is no manifest.
+    shop.env.write("letters.csv", "LETTER,GROUP\nm1,'=1+1\n");
+    let refused = shop.line("run ./letters.csv --yes");
+    assert_eq!(refused.code, Some(4), "{refused}");
+    let _ = shop.line("run m.jsonl --rate 1000/s --yes").ok();
+    let arrived: Vec<String> = shop.lying("orders").into_iter().map(|lying| lying.key.unwrap()).collect();
+    assert_eq!(arrived, keys);
+}

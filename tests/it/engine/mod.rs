@@ -2,6 +2,9 @@
 
 mod cases;
 mod crash;
+mod doubt;
+mod relay;
+mod runs;
 mod screens;
 
 use std::path::PathBuf;

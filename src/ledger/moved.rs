@@ -1,0 +1,69 @@
+//! What earlier runs have moved out of a dead-letter queue, by position: their frozen selections and the states
+//! of their letters say it. Asked where a broker may hand a letter out again that it deleted, and when a
+//! manifest is found to be stale.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{Ledger, LetterState, Result, RunRow, Writes};
+use crate::clock::Time;
+use crate::manifest::Reader;
+
+/// Positions by hash, each with the run that moved it: twelve bytes a letter.
+#[derive(Debug, Clone, Default)]
+pub struct MovedBefore {
+    by: HashMap<u64, u32>,
+    runs: Vec<String>,
+}
+
+fn hash(position: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    position.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl MovedBefore {
+    /// The run that moved what lay here.
+    pub fn by(&self, position: &str) -> Option<&str> {
+        if self.by.is_empty() {
+            return None;
+        }
+        let run = self.by.get(&hash(position))?;
+        self.runs.get(*run as usize).map(String::as_str)
+    }
+
+    /// `run` moved what lay here.
+    pub fn add(&mut self, run: &str, position: &str) {
+        if self.runs.last().is_none_or(|last| last != run) {
+            self.runs.push(run.to_owned());
+        }
+        let run = u32::try_from(self.runs.len() - 1).unwrap_or(u32::MAX);
+        self.by.insert(hash(position), run);
+    }
+}
+
+impl Ledger {
+    /// What runs of a dead-letter queue that were seen since `since` have moved.
+    ///
+    /// # Errors
+    /// The database's. A run whose selection cannot be read says nothing.
+    pub fn moved_before(&self, dlq: &str, since: Time) -> Result<MovedBefore> {
+        let mut moved = MovedBefore::default();
+        for row in self.runs_of(dlq, since)? {
+            self.moved_by(&row, |position| moved.add(&row.id, position))?;
+        }
+        Ok(moved)
+    }
+
+    fn moved_by(&self, row: &RunRow, mut each: impl FnMut(&str)) -> Result<()> {
+        let Ok(mut reader) = Reader::open(&self.manifest_path(&row.id)?) else { return Ok(()) };
+        let mut writes = Writes::of(row.n);
+        while let Ok(Some(line)) = reader.next_line() {
+            let state = writes.state(self, line.seq)?;
+            if matches!(state, LetterState::Published | LetterState::Settled) {
+                each(line.position.as_str());
+            }
+        }
+        Ok(())
+    }
+}

@@ -329,7 +329,7 @@ impl Mover for Run {
                     None => reading.waiting.push_back(held),
                 }
                 taken += 1;
-                if taken % 64 == 0 {
+                if taken.is_multiple_of(64) {
                     tokio::task::yield_now().await;
                 }
             }

@@ -3,7 +3,7 @@
 //! ratios; nothing here passes or fails.
 //!
 //! `scripts/bench kafka` starts the broker. `REDRIVE_BENCH_LETTERS` and `REDRIVE_BENCH_ROUNDS` make it smaller,
-//! `REDRIVE_BENCH_ONLY` names one part: sending, hot, hundred, looking, large or newest.
+//! `REDRIVE_BENCH_ONLY` names one part: sending, hot, hundred, looking or large.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -73,9 +73,6 @@ fn main() {
     if wanted("large") {
         bench.looking("mixed.dlq", bench.letters / 2, 1_000, "each 1,000th 10 MB");
     }
-    if wanted("newest") {
-        bench.newest();
-    }
 }
 
 struct Bench {
@@ -141,6 +138,7 @@ impl Bench {
         let folder = self.shop(dlq);
         self.topic(dlq, 1_100_000);
         self.fill(dlq, self.letters / 4, self.letters, 0);
+        self.renew(&folder, dlq);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let took = runtime.block_on(self.move_in_hundreds(dlq));
         println!("100 a transaction    adapter {:>9.0}", (self.letters / 4) as f64 / took.as_secs_f64());
@@ -235,27 +233,6 @@ impl Bench {
             "{name:<20} {what} {here:>9.0}       {:>4.2}          {cpu:>6.2}     {peak:>6.1}",
             here / peer
         );
-    }
-
-    /// The last 100 letters of a large topic.
-    fn newest(&self) {
-        let dlq = "newest.dlq";
-        let letters = self.letters * 5;
-        let folder = self.shop(dlq);
-        self.topic(dlq, 1_100_000);
-        self.fill(dlq, letters, letters, 0);
-        let ran: Vec<Ran> = (0..self.rounds)
-            .map(|_| {
-                self.redrive(&folder, &["inspect", "orders", "--letters", "--newest", "100", "-o", "json"])
-            })
-            .collect();
-        let took = median(ran.iter().map(|ran| ran.took.as_secs_f64() * 1e3));
-        println!(
-            "the last 100 letters of {letters}: {took:.0} ms, {:.1} MiB",
-            median(ran.iter().map(|ran| ran.peak))
-        );
-        std::fs::remove_dir_all(&folder).unwrap();
-        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
     }
 
     /// A folder with a topology whose dead letters lie in `dlq`.

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, ToSql};
 
 use super::letters::Written;
+use crate::proof::mutation::mutated;
 
 /// Rows of one statement.
 const ROWS: usize = 25;
@@ -98,6 +99,10 @@ pub fn insert(db: &Connection, letters: &[&Written], queue: i64, now: i64) -> ru
 
 /// Inserts marks of a run: number, original and copy of each letter.
 pub fn mark(db: &Connection, run: &str, marks: &[(i64, i64, i64)], at: i64) -> rusqlite::Result<()> {
+    if mutated("t01") {
+        // Left to a second transaction, which a kill prevents.
+        return Ok(());
+    }
     let (chunks, rest) = marks.as_chunks::<ROWS>();
     if !chunks.is_empty() {
         let mut statement = db.prepare_cached(&MARKS)?;

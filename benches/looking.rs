@@ -41,7 +41,9 @@ fn main() {
     // What a look costs before its first letter; the last column is without it, since it is no cost of a letter.
     let start = best(20, || run(&empty, &["inspect", "orders"]).0);
     println!("inspect empty  {start:.1} ms, best of 20");
-    println!("\nletters of 1 KiB      inspect/s   bare scan/s   ratio   us/letter   peak MiB   without the start");
+    println!(
+        "\nletters of 1 KiB      inspect/s   bare scan/s   ratio   us/letter   peak MiB   without the start"
+    );
     for (kind, stacks, counts) in
         [("small contexts", false, vec![all / 100, all / 10, all]), ("2 KiB stacks", true, vec![all / 4])]
     {

@@ -6,8 +6,10 @@
 //! `REDRIVE_BENCH_ONLY` names one part: sending, hot, hundred, looking or large.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod watched;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -468,32 +470,19 @@ fn watch(command: &mut Command) -> Ran {
         std::io::Read::read_to_string(&mut words, &mut text).unwrap();
         text
     });
-    let (mut peak, mut ticks) = (0u64, 0u64);
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        peak = peak.max(high_water(&child));
-        ticks = ticks.max(processor_ticks(&child));
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let mut ticks = 0u64;
+    let (status, peak) = watched::until_end(&mut child, Duration::from_millis(2), |folder| {
+        ticks = ticks.max(processor_ticks(folder));
+    });
     let took = begun.elapsed();
     let (out, said) = (read.join().unwrap(), said.join().unwrap());
     assert!(status.success(), "{out}\n{said}");
     Ran { took, cpu: ticks as f64 / 100.0, peak: peak as f64 / 1_024.0, out }
 }
 
-/// KiB.
-fn high_water(child: &Child) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let found =
-        text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-    found.unwrap_or(0)
-}
-
 /// User and system time so far, in hundredths of a second.
-fn processor_ticks(child: &Child) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+fn processor_ticks(folder: &Path) -> u64 {
+    let text = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
 }

@@ -5,6 +5,8 @@
 //! files for a profiler.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod watched;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -151,18 +153,7 @@ fn run(folder: &Path, arguments: &[&str]) -> (Duration, u64) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut peak = 0;
-    loop {
-        if let Some(code) = child.try_wait().unwrap() {
-            assert!(code.success(), "{arguments:?}");
-            return (begun.elapsed(), peak);
-        }
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let high = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-        peak = peak.max(high.unwrap_or(0));
-        std::thread::sleep(Duration::from_micros(500));
-    }
+    let (code, peak) = watched::until_end(&mut child, Duration::from_micros(500), |_| {});
+    assert!(code.success(), "{arguments:?}");
+    (begun.elapsed(), peak)
 }

@@ -6,7 +6,8 @@
 //! `REDRIVE_BENCH_ROUNDS` (5) make it smaller.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use std::path::PathBuf;
+mod watched;
+
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -306,19 +307,7 @@ impl Stage {
             .stderr(Stdio::from(std::fs::File::create(self.folder.path().join("err")).unwrap()))
             .spawn()
             .unwrap();
-        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-        let mut peak = 0;
-        let code = loop {
-            if let Some(code) = child.try_wait().unwrap() {
-                break code;
-            }
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let high = text
-                .lines()
-                .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-            peak = peak.max(high.unwrap_or(0));
-            std::thread::sleep(Duration::from_millis(5));
-        };
+        let (code, peak) = watched::until_end(&mut child, Duration::from_millis(5), |_| {});
         let took = begun.elapsed();
         let stdout = std::fs::read_to_string(self.folder.path().join("out")).unwrap();
         let stderr = std::fs::read_to_string(self.folder.path().join("err")).unwrap();

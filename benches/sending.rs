@@ -6,6 +6,8 @@
 //! files for a profiler.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod watched;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -249,19 +251,7 @@ fn run(folder: &Path, flags: &[&str]) -> Sent {
         .stderr(Stdio::inherit())
         .spawn()
         .unwrap();
-    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut peak = 0;
-    let code = loop {
-        if let Some(code) = child.try_wait().unwrap() {
-            break code;
-        }
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let high = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-        peak = peak.max(high.unwrap_or(0));
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let (code, peak) = watched::until_end(&mut child, Duration::from_millis(2), |_| {});
     let whole = begun.elapsed();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -10,7 +10,9 @@
 #[allow(dead_code)]
 mod proxy;
 
-use std::path::{Path, PathBuf};
+mod watched;
+
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -249,23 +251,13 @@ fn program(folder: &Path, channel: &str, letters: usize) -> Sent {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let proc = PathBuf::from(format!("/proc/{}", child.id()));
-    let (mut peak, mut user) = (0, 0.0);
-    let code = loop {
-        if let Some(code) = child.try_wait().unwrap() {
-            break code;
-        }
-        let status = std::fs::read_to_string(proc.join("status")).unwrap_or_default();
-        let high = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-        peak = peak.max(high.unwrap_or(0));
-        let stat = std::fs::read_to_string(proc.join("stat")).unwrap_or_default();
+    let mut user = 0.0;
+    let (code, peak) = watched::until_end(&mut child, Duration::from_millis(5), |folder| {
+        let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
         // utime is the twelfth after the name, in hundredths of a second.
         let ticks = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(11)?.parse::<f64>().ok());
         user = ticks.unwrap_or(user * 100.0) / 100.0;
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    });
     let whole = begun.elapsed();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

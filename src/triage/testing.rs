@@ -27,7 +27,7 @@ pub(super) fn letter(number: u64, class: &str, group: &str, ago: i64) -> RawLett
         key: Some(Bytes::copy_from_slice(group.as_bytes())),
         body: Some(Bytes::from(format!(
             "{{\"n\":{number},\"currency\":\"{}\"}}",
-            if class == "A" { "XXX" } else { "EUR" }
+            if class == "A" { "XAU" } else { "EUR" }
         ))),
         ..Message::default()
     };

@@ -121,7 +121,7 @@ async fn a_contrast_names_what_sets_a_cause_apart() {
     let first = &contrast.differences(10)[0];
     assert_eq!(
         (first.feature.field.as_str(), first.feature.value.as_deref()),
-        ("body./currency", Some("XXX"))
+        ("body./currency", Some("XAU"))
     );
     assert_eq!((first.inside, first.outside), (20, 0));
     assert_eq!(contrast.outside_in_window(), Some(1));

@@ -1,6 +1,7 @@
 //! One run's session at the hostile broker; it may die at any call.
 
 use std::collections::BTreeSet;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,6 +37,14 @@ impl Session {
         }
     }
 
+    /// The broker, if it is to be reached and takes orders from this session still.
+    fn reached(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.hostile.state();
+        state.pass();
+        state.fenced(&self.owner)?;
+        if state.unlucky() { Err(state.error(ErrorKind::Unreachable)) } else { Ok(state) }
+    }
+
     fn holds(state: &State, receipt: &Receipt) -> Option<u64> {
         let (seq, token) = receipt.0.split_once('/')?;
         let seq: u64 = seq.parse().ok()?;
@@ -49,12 +58,7 @@ impl Mover for Session {
     async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
         self.perhaps_die().await;
         let result = (|| {
-            let mut state = self.hostile.state();
-            state.pass();
-            state.fenced(&self.owner)?;
-            if state.unlucky() {
-                return Err(state.error(ErrorKind::Unreachable));
-            }
+            let mut state = self.reached()?;
             let now = state.clock.elapsed();
             let mut claims = Claims::default();
             for wanted in ask.next.iter().take(ask.limit) {
@@ -87,12 +91,7 @@ impl Mover for Session {
     async fn transfer(&mut self, batch: &[Outgoing]) -> Result<Vec<Fate>> {
         self.perhaps_die().await;
         let result = (|| {
-            let mut state = self.hostile.state();
-            state.pass();
-            state.fenced(&self.owner)?;
-            if state.unlucky() {
-                return Err(state.error(ErrorKind::Unreachable));
-            }
+            let mut state = self.reached()?;
             let mut stopped = BTreeSet::new();
             let mut fates = Vec::new();
             for outgoing in batch {

@@ -3,7 +3,6 @@
 mod agreement;
 mod check;
 mod demo;
-#[allow(dead_code, reason = "a harness offers what some test of some verb needs")]
 pub mod env;
 mod explain;
 mod framework;

@@ -1,13 +1,15 @@
 //! How fast the built program is on a real Kafka, beside `kcat` in the same run: sending with marks in the same
-//! transaction, transactions of 100, one hot key, and looking at a large dead-letter topic. Prints figures and
-//! ratios; nothing here passes or fails.
+//! transaction, on one lane and on two, transactions of 100, one hot key, looking at a large dead-letter topic, and a
+//! relay. Prints figures and ratios; nothing here passes or fails.
 //!
 //! `scripts/bench kafka` starts the broker. `REDRIVE_BENCH_LETTERS` and `REDRIVE_BENCH_ROUNDS` make it smaller,
-//! `REDRIVE_BENCH_ONLY` names one part: sending, hot, hundred, looking or large.
+//! `REDRIVE_BENCH_ONLY` names one part: sending, lanes, hot, hundred, looking,
+//! large or relay.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod watched;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{Header, Message as _, OwnedHeaders};
+use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 use redrive::broker::{Ask, BROKERS, OpenContext, Outgoing, Task, Want, Wanted};
@@ -61,10 +63,13 @@ fn main() {
     }
     println!("letters of 1 KiB           letters/s    of peer   CPU us/letter   peak MiB");
     if wanted("sending") {
-        bench.sending("spread.dlq", "many keys", bench.letters / 4);
+        bench.sending("spread.dlq", "many keys", bench.letters / 4, 1);
+    }
+    if wanted("lanes") {
+        bench.sending("lanes.dlq", "two lanes", bench.letters / 4, 2);
     }
     if wanted("hot") {
-        bench.sending("hot.dlq", "one key", 1);
+        bench.sending("hot.dlq", "one key", 1, 1);
     }
     if wanted("hundred") {
         bench.hundreds();
@@ -75,8 +80,12 @@ fn main() {
     if wanted("large") {
         bench.looking("mixed.dlq", bench.letters / 2, 1_000, "each 1,000th 10 MB");
     }
+    if wanted("relay") {
+        bench.relaying();
+    }
 }
 
+#[derive(Clone)]
 struct Bench {
     servers: String,
     letters: usize,
@@ -86,8 +95,8 @@ struct Bench {
 
 impl Bench {
     /// Copies and marks in one transaction, alternating with the peer.
-    fn sending(&self, dlq: &str, name: &str, keys: usize) {
-        let folder = self.shop(dlq);
+    fn sending(&self, dlq: &str, name: &str, keys: usize, lanes: usize) {
+        let folder = self.shop(dlq, &format!("lanes: {lanes}"));
         self.topic(dlq, 1_100_000);
         self.fill(dlq, self.letters, keys, 0);
         let (mut peers, mut ours) = (Vec::new(), Vec::new());
@@ -131,13 +140,13 @@ impl Bench {
             whole / peer
         );
         std::fs::remove_dir_all(&folder).unwrap();
-        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+        self.delete(&[dlq, "orders", "orders.billing", "orders.retry-5s", &format!("{dlq}.marks")]);
     }
 
     /// The adapter alone with transactions of 100 letters.
     fn hundreds(&self) {
         let dlq = "hundred.dlq";
-        let folder = self.shop(dlq);
+        let folder = self.shop(dlq, "lanes: 1");
         self.topic(dlq, 1_100_000);
         self.fill(dlq, self.letters / 4, self.letters, 0);
         self.renew(&folder, dlq);
@@ -145,7 +154,7 @@ impl Bench {
         let took = runtime.block_on(self.move_in_hundreds(dlq));
         println!("100 a transaction    adapter {:>9.0}", (self.letters / 4) as f64 / took.as_secs_f64());
         std::fs::remove_dir_all(&folder).unwrap();
-        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+        self.delete(&[dlq, "orders", "orders.billing", "orders.retry-5s", &format!("{dlq}.marks")]);
     }
 
     async fn move_in_hundreds(&self, dlq: &str) -> Duration {
@@ -212,7 +221,7 @@ impl Bench {
 
     /// Causes of a large topic, alternating with a bare consume of it.
     fn looking(&self, dlq: &str, letters: usize, each_large: usize, name: &str) {
-        let folder = self.shop(dlq);
+        let folder = self.shop(dlq, "lanes: 1");
         self.topic(dlq, 11_000_000);
         self.fill(dlq, letters, letters, each_large);
         let (mut peers, mut ours) = (Vec::new(), Vec::new());
@@ -221,8 +230,12 @@ impl Bench {
             ours.push(self.redrive(&folder, &["inspect", "orders", "-o", "json"]));
         }
         self.tell("inspect", name, letters, &peers, &ours);
+        let newest = ["inspect", "orders", "--letters", "--newest", "100", "-o", "json"];
+        let newest: Vec<Ran> = (0..self.rounds.min(3)).map(|_| self.redrive(&folder, &newest)).collect();
+        let (took, peak) = (median(newest.iter().map(|ran| ran.took.as_secs_f64())), newest[0].peak);
+        println!("{name:<20} newest 100: {:.0} ms, {peak:.1} MiB", took * 1e3);
         std::fs::remove_dir_all(&folder).unwrap();
-        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+        self.delete(&[dlq, "orders", "orders.billing", "orders.retry-5s", &format!("{dlq}.marks")]);
     }
 
     fn tell(&self, what: &str, name: &str, letters: usize, peers: &[Duration], ours: &[Ran]) {
@@ -238,7 +251,7 @@ impl Bench {
     }
 
     /// A folder with a topology whose dead letters lie in `dlq`.
-    fn shop(&self, dlq: &str) -> PathBuf {
+    fn shop(&self, dlq: &str, own: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kafka-{dlq}"));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -246,12 +259,103 @@ impl Bench {
             "version: 1\nbrokers: {{kafka: {{url: \"kafka://{}\"}}}}\nchannels:\n  orders:\n    source: orders\n    \
              consumer: billing\n    create_source: true\n    return_to: {{name: orders.billing}}\n    group: key\n    \
              event_id: {{header: event-id}}\n    dead_letter: {{name: {dlq}, retention: 14d}}\n    \
-             kafka: {{partitions: {PARTITIONS}, replication_factor: 1}}\n",
+             retry: {{served_by: relay, tiers: [{{delay: 5s}}]}}\n    \
+             kafka: {{partitions: {PARTITIONS}, replication_factor: 1, {own}}}\n",
             self.servers
         );
         std::fs::write(folder.join("redrive.yaml"), text).unwrap();
-        self.delete(&[dlq, "orders", "orders.billing", &format!("{dlq}.marks")]);
+        self.delete(&[dlq, "orders", "orders.billing", "orders.retry-5s", &format!("{dlq}.marks")]);
         folder
+    }
+
+    /// A relay: how fast when all is due, and how late at 2,000 messages a second.
+    fn relaying(&self) {
+        let dlq = "relayed.dlq";
+        let (folder, tier) = (self.shop(dlq, "lanes: 1"), "orders.retry-5s");
+        self.redrive(&folder, &["apply", "--yes"]);
+        self.fill(tier, self.letters, self.letters / 4, 0);
+        std::thread::sleep(Duration::from_secs(6));
+        let mut relay = self.relay(&folder);
+        let arrived = self.arrivals(self.letters);
+        let times = || arrived.iter().map(|(_, at)| *at);
+        let took = (times().max().unwrap() - times().min().unwrap()).max(1) as f64 / 1e3;
+        println!("relay, all is due    moving  {:>9.0}", self.letters as f64 / took);
+        let (each, seconds) = (20, 20);
+        let more = each * 100 * seconds;
+        let reader = {
+            let (bench, count) = (self.clone(), self.letters + more);
+            std::thread::spawn(move || bench.arrivals(count))
+        };
+        let producer = self.producer();
+        let begun = Instant::now();
+        for n in 0..more {
+            if n % each == 0 {
+                let at = Duration::from_millis((n / each) as u64 * 10);
+                std::thread::sleep(at.saturating_sub(begun.elapsed()));
+            }
+            let (key, id, text) = (format!("C-{}", n % 5_000), format!("late-{n}"), body(n));
+            let headers = OwnedHeaders::new().insert(Header { key: "event-id", value: Some(id.as_bytes()) });
+            let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(tier).headers(headers);
+            record.key = Some(key.as_bytes());
+            record.payload = Some(text.as_bytes());
+            put(&producer, record);
+        }
+        producer.flush(Duration::from_secs(60)).unwrap();
+        let arrived: HashMap<String, i64> = reader.join().unwrap().into_iter().collect();
+        Command::new("kill").args(["-TERM", &relay.id().to_string()]).status().unwrap();
+        relay.wait().unwrap();
+        let mut late: Vec<i64> = Vec::with_capacity(more);
+        self.each(tier, self.letters + more, |id, stamped| {
+            if id.starts_with("late-") {
+                late.push(arrived[id] - stamped - 5_000);
+            }
+        });
+        late.sort_unstable();
+        let at = |share: usize| late[(late.len() * share / 1_000).min(late.len() - 1)];
+        let early = late.iter().filter(|late| **late < 0).count();
+        println!(
+            "relay, 2,000/s, 5 s  late: p50 {} ms, p99 {} ms, most {} ms; early {early} of {}",
+            at(500),
+            at(990),
+            at(1_000),
+            late.len()
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+        self.delete(&[dlq, "orders", "orders.billing", tier, &format!("{dlq}.marks")]);
+    }
+
+    fn relay(&self, folder: &Path) -> std::process::Child {
+        let mut command = Command::new(PROGRAM);
+        command.args(["relay", "orders"]).current_dir(folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// When a reader of committed records has each of so many at the target, by event id.
+    fn arrivals(&self, count: usize) -> Vec<(String, i64)> {
+        let mut all = Vec::with_capacity(count);
+        self.each("orders.billing", count, |id, _| all.push((id.to_owned(), now())));
+        all
+    }
+
+    /// The event ids and times of a topic's records, as they come, up to so many.
+    fn each(&self, topic: &str, count: usize, mut take: impl FnMut(&str, i64)) {
+        let mut config = self.config();
+        config.set("group.id", "bench").set("enable.auto.commit", "false").set("fetch.wait.max.ms", "10");
+        let consumer: BaseConsumer = config.create().unwrap();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            list.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
+        }
+        consumer.assign(&list).unwrap();
+        let (mut seen, until) = (0, Instant::now() + Duration::from_secs(300));
+        while seen < count {
+            assert!(Instant::now() < until, "{seen} of {count} in {topic}");
+            let Some(Ok(record)) = consumer.poll(Duration::from_millis(100)) else { continue };
+            let headers = record.headers().unwrap();
+            let id = headers.iter().find(|header| header.key == "event-id").unwrap();
+            take(std::str::from_utf8(id.value.unwrap()).unwrap(), record.timestamp().to_millis().unwrap());
+            seen += 1;
+        }
     }
 
     /// The target empty, no marks, no ledger: as if nothing had been moved.
@@ -438,6 +542,10 @@ fn body(n: usize) -> String {
     body.push_str(&"x".repeat(KIB - 2 - body.len()));
     body.push_str("\"}");
     body
+}
+
+fn now() -> i64 {
+    redrive::clock::Clock::now(&SystemClock).millis()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -578,7 +578,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__inspect)
-            opts="-f -o -v -h --letters --by --diff --cause --where --since --until --limit --all --full --file --broker --output --verbose --help"
+            opts="-f -o -v -h --letters --by --diff --cause --where --since --until --limit --newest --all --full --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -609,6 +609,10 @@ _redrive() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --newest)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -808,7 +812,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__run)
-            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --keep-timestamp --trim --without-transactions --without-lookup --file --broker --output --verbose --help"
+            opts="-f -o -v -h --cause --where --since --until --limit --rate --ramp --dry-run --reason --yes --confirm --max-errors --stop-on-refail --allow-stale --take-over --events --native --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --skip-overtaken --keep-timestamp --trim --without-transactions --without-lookup --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1104,7 +1108,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__select)
-            opts="-f -o -v -h --cause --where --since --until --limit --out --reason --rate --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --file --broker --output --verbose --help"
+            opts="-f -o -v -h --cause --where --since --until --limit --out --reason --rate --ledger --order --dedupe --past-dedup-window --any-origin --moved-before --skip-overtaken --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

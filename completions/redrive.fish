@@ -56,6 +56,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l where -d 'On
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l since -d 'Only letters that died since then: 2h, or 2026-11-30T02:00:00Z' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l until -d 'Only letters that died before then' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l limit -d 'Show at most N causes or letters, or all; filters apply first' -r
+complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l newest -d 'List the newest N letters, the newest first; without a filter no others are read, where the broker can do that' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s f -l file -d 'Topology; else REDRIVE_TOPOLOGY, else ./redrive.yaml' -r -F
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -l broker -d 'Broker by its name in the topology; else REDRIVE_BROKER, else the channel\'s' -r
 complete -c redrive -n "__fish_redrive_using_subcommand inspect" -s o -l output -d 'How to answer' -r -f -a "table\t''
@@ -261,6 +262,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand run" -l dedupe -d 'Send 
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l moved-before -d 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l skip-overtaken -d 'Leave letters that a later message of their group has overtaken where they died (Kafka, groups by key)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l keep-timestamp -d 'Copies keep the time at which their message was first published (Kafka)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l trim -d 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-transactions -d 'Publish, record, settle, even where the broker has transactions'
@@ -334,5 +336,6 @@ complete -c redrive -n "__fish_redrive_using_subcommand select" -l dedupe -d 'Se
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l past-dedup-window -d 'Also letters older than the dedup_window: consumers may have forgotten their ids'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l any-origin -d 'Also letters that died in another queue than this channel\'s'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -l moved-before -d 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
+complete -c redrive -n "__fish_redrive_using_subcommand select" -l skip-overtaken -d 'Leave letters that a later message of their group has overtaken where they died (Kafka, groups by key)'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand select" -s h -l help -d 'Print help'

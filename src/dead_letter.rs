@@ -189,6 +189,13 @@ impl DeadLetter {
     }
 }
 
+/// Group and event id of a message that lives, by the channel's rules.
+pub fn of_the_living(raw: &RawLetter, channel: &Channel) -> (Option<String>, Option<String>) {
+    let (context, json) = (FailureContext::default(), OnceLock::new());
+    let group = group(raw, &context, &channel.group.value, &json).value;
+    (group, event_id(raw, &context, &channel.event_id.value, &json).value)
+}
+
 /// The broker's own word first, then the letter's, then the record's time, which a producer may have set.
 fn died_at(raw: &RawLetter, context: &FailureContext) -> Option<(Time, &'static str)> {
     if let Some(at) = raw.facts.dead_at {

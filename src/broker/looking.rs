@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Result;
 use crate::clock::Time;
-use crate::letter::{LetterId, RawLetter};
+use crate::letter::{LetterId, Place, RawLetter};
 use crate::topology::Channel;
 
 /// How many, and how surely.
@@ -128,11 +128,32 @@ pub struct Depths {
     pub notes: Vec<String>,
 }
 
+/// What is in the source behind given places.
+pub enum Later {
+    /// The broker cannot tell.
+    Cannot,
+    /// So many messages would have to be read, more than were allowed.
+    TooMany(u64),
+    /// A look at them.
+    Messages(Box<dyn Pages>),
+}
+
 /// Looking.
 #[async_trait]
 pub trait Browse: Send + Sync {
     /// Opens a look at the dead letters of a channel. Creates nothing (K36).
     async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>>;
+
+    /// A look that holds the newest `most` open letters, and few more, where the broker can begin there instead of
+    /// reading all. `Ok(None)`: it cannot.
+    async fn newest(&self, _channel: &Channel, _want: Want, _most: u64) -> Result<Option<Box<dyn Pages>>> {
+        Ok(None)
+    }
+
+    /// A look at the messages of the source behind these offsets of its partitions, if there are at most `most`.
+    async fn later(&self, _channel: &Channel, _from: &[Place], _want: Want, _most: u64) -> Result<Later> {
+        Ok(Later::Cannot)
+    }
 
     /// Letters whose id begins with `prefix`, with bodies, at most three: where the broker can find them
     /// without reading all. `Ok(None)`: it cannot, the caller has to look through a snapshot.

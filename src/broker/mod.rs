@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
-pub use looking::{Browse, Count, Depth, Depths, LookCost, Pages, Reader, Snapshot, Want};
+pub use looking::{Browse, Count, Depth, Depths, Later, LookCost, Pages, Reader, Snapshot, Want};
 pub use moving::{
     Ask, Claimed, Claims, Fate, Intent, Missing, Mover, Outgoing, Proof, Published, Receipt, Relocate,
     Settled, Task, Wanted,
@@ -244,6 +244,11 @@ pub trait Provision: Send + Sync {
     /// default takes every difference as alterable.
     async fn judge(&self, change: Change) -> Result<Change> {
         Ok(change)
+    }
+
+    /// What is to be known of these channels' queues beside what would change, in words. Reads, creates nothing.
+    async fn remarks(&self, _channels: &[&Channel]) -> Result<Vec<String>> {
+        Ok(Vec::new())
     }
 
     /// Makes one change: `Create`, `Update`, or a `Refused` one whose loss was accepted.

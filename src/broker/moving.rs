@@ -68,6 +68,8 @@ pub struct Receipt(pub String);
 pub enum Missing {
     /// Not in the queue any more, and the broker can tell (protocol §1: "gone").
     Gone,
+    /// A mark says that it was moved, by whatever run: gone where it should be. Its group goes on.
+    Moved,
     /// Not visible: perhaps held by somebody else. Holds its group.
     NotSeen,
 }
@@ -252,6 +254,12 @@ pub trait Mover: Send {
     /// single ones. Says what it did; `None`: nothing of that kind lies there.
     async fn trim(&mut self) -> Result<Option<String>> {
         Ok(None)
+    }
+
+    /// May letters be moved by [`Mover::transfer`], where the broker can do that at all? Rights may not reach so far:
+    /// then copies are published and settled one after the other.
+    fn transactional(&self) -> bool {
+        true
     }
 
     /// Messages that are overdue by `grace` in tiers that return to this run's target, where counting them

@@ -135,6 +135,7 @@ async fn one(
     let left = Planned {
         target: plan.target.clone(),
         changes: observed(&*broker, &plan.target.channels).await.map_err(failed)?,
+        remarks: Vec::new(),
         accepted: Vec::new(),
     };
     if left.counts().pending() + left.counts().refused > 0 {

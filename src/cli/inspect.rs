@@ -10,7 +10,9 @@ use crate::render::letters::Letters;
 use crate::render::looking::Where;
 use crate::selection::{Limit, Selection, cause_prefix};
 use crate::topology::Channel;
-use crate::triage::{Buckets, By, Collect, Contrast, Looked, Oldest, about_cost, about_look, look, notes};
+use crate::triage::{
+    Buckets, By, Collect, Contrast, Looked, Newest, Oldest, about_cost, about_look, look, notes,
+};
 
 /// Lines of causes that are shown unless a limit says otherwise.
 const CAUSES: usize = 20;
@@ -44,6 +46,9 @@ pub struct Args {
     /// Show at most N causes or letters, or all; filters apply first
     #[arg(long, value_name = "N|all")]
     limit: Option<String>,
+    /// List the newest N letters, the newest first; without a filter no others are read, where the broker can do that
+    #[arg(long, value_name = "N", requires = "letters", conflicts_with = "limit", value_parser = clap::value_parser!(u64).range(1..))]
+    newest: Option<u64>,
     /// Also letters that a run has moved and the broker cannot delete
     #[arg(long)]
     all: bool,
@@ -64,8 +69,17 @@ struct Looking<'a> {
 
 impl Looking<'_> {
     async fn through<C: Collect>(&self, collector: C) -> Result<(C, Looked), CommandError> {
+        self.through_newest(None, collector).await
+    }
+
+    async fn through_newest<C: Collect>(
+        &self,
+        newest: Option<u64>,
+        collector: C,
+    ) -> Result<(C, Looked), CommandError> {
+        let want = (self.want, newest);
         let (collector, looked) =
-            look(&*self.broker, self.channel, &self.selection, self.want, self.place.at, collector)
+            look(&*self.broker, self.channel, &self.selection, want, self.place.at, collector)
                 .await
                 .map_err(|error| CommandError::broker(self.chosen.name(), &error))?;
         one_cause(self.selection.cause.as_deref(), &looked.causes)?;
@@ -101,7 +115,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     if let Some(cause) = diff {
         contrast(ctx, &looking, cause).await
     } else if args.letters {
-        letters(ctx, &looking, args.full).await
+        let jumps = !args.selecting.is_given();
+        letters(ctx, &looking, args.newest.map(|newest| (newest, jumps)), args.full).await
     } else {
         causes(ctx, &looking, by, asked, args.full).await
     }
@@ -157,9 +172,24 @@ async fn causes(
     Ok(ExitCode::Done)
 }
 
-async fn letters(ctx: &mut Context, looking: &Looking<'_>, full: bool) -> Outcome {
-    let (oldest, looked) = looking.through(Oldest::new(looking.selection.limit)).await?;
-    let letters = oldest.into_sorted();
+/// `newest`: how many of the newest, and whether no others need be read.
+async fn letters(
+    ctx: &mut Context,
+    looking: &Looking<'_>,
+    newest: Option<(u64, bool)>,
+    full: bool,
+) -> Outcome {
+    let (letters, looked) = match newest {
+        None => {
+            let (oldest, looked) = looking.through(Oldest::new(looking.selection.limit)).await?;
+            (oldest.into_sorted(), looked)
+        }
+        Some((most, jumps)) => {
+            let only = jumps.then_some(most);
+            let (newest, looked) = looking.through_newest(only, Newest::new(most)).await?;
+            (newest.into_sorted(), looked)
+        }
+    };
     let mut notes = about_look(&looked);
     notes.extend(about_cost(&looked));
     let next = match letters.first() {
@@ -171,6 +201,7 @@ async fn letters(ctx: &mut Context, looking: &Looking<'_>, full: bool) -> Outcom
         looked: &looked,
         selection: &looking.selection,
         letters: &letters,
+        newest: newest.is_some(),
         full,
         notes: &notes,
         next: &next,

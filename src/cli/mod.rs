@@ -16,6 +16,7 @@ mod explain;
 mod frozen;
 mod help;
 mod inspect;
+mod judging;
 mod listen;
 mod man;
 mod memory;

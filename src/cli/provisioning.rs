@@ -16,6 +16,8 @@ use crate::topology::Channel;
 pub(super) struct Planned<'t> {
     pub target: Target<'t>,
     pub changes: Vec<Change>,
+    /// What is to be known beside them.
+    pub remarks: Vec<String>,
     /// Names whose loss was accepted.
     pub accepted: Vec<String>,
 }
@@ -30,6 +32,8 @@ pub(super) struct PlanData<'p> {
     changes: &'p [Change],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted_loss: Vec<&'p str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    remarks: &'p [String],
 }
 
 /// Looks at a broker and says what it would take.
@@ -106,6 +110,7 @@ impl Planned<'_> {
             counts: self.counts(),
             changes: &self.changes,
             accepted_loss: self.accepted.iter().map(String::as_str).collect(),
+            remarks: &self.remarks,
         }
     }
 
@@ -119,6 +124,9 @@ impl Planned<'_> {
         ctx.ui.table(&table(&self.changes, |resource| self.accepts(resource)));
         ctx.ui.blank();
         ctx.ui.say(self.counts().line());
+        for remark in &self.remarks {
+            ctx.ui.note(format!("{remark}."));
+        }
     }
 
     /// Why each refused change is refused for good, and how to get round it. The last note ends where an
@@ -196,7 +204,9 @@ impl Context {
             let changes = observed(&*broker, &target.channels)
                 .await
                 .map_err(|error| CommandError::broker(target.broker.name(), &error))?;
-            plans.push(Planned { target, changes, accepted: accepted.to_vec() });
+            // Who may not read the letters may plan all the same.
+            let remarks = broker.remarks(&target.channels).await.unwrap_or_default();
+            plans.push(Planned { target, changes, remarks, accepted: accepted.to_vec() });
         }
         Ok(plans)
     }

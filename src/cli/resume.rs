@@ -142,7 +142,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         .map_err(|_| CommandError::failed(format!("run {} cannot be read in the ledger", row.id)))?;
     let rate_text = args.rate.clone().unwrap_or_else(|| row.rate.clone());
     let rate = rate(&rate_text)?;
-    let settings = Settings {
+    let mut settings = Settings {
         rate,
         ramp: Duration::from_millis(row.ramp_ms),
         max_errors: args.max_errors.unwrap_or(kept.max_errors),
@@ -261,6 +261,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             return Err(error);
         }
     };
+    settings.without_transactions |= !mover.transactional();
     let now = ctx.clock.now();
     ledger.continue_run(row.n, now).map_err(told)?;
     if let Some(reason) = &args.reason {

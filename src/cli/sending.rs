@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub use super::judging::Judging;
 use super::passes::Passes;
 use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, signals};
@@ -15,7 +16,7 @@ use crate::clock::{Time, rough};
 use crate::ledger::{
     Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, RunState, process_start, this_host,
 };
-use crate::manifest::{OrderPolicy, Reader};
+use crate::manifest::Reader;
 use crate::render::run::{self as screen, Watch};
 use crate::run::engine::{Cause, End, EngineError, Job, Lines, Settings, drive};
 use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
@@ -25,55 +26,6 @@ use crate::topology::{Channel, Rate};
 
 /// How long a claim and the lock last without a sign of life.
 pub const LEASE: Duration = Duration::from_secs(60);
-
-/// Flags that judge letters.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Judging {
-    /// Keep the order of each group, or none
-    #[arg(long, value_name = "group|none", default_value = "group", value_parser = order)]
-    pub order: OrderPolicy,
-    /// Send one of letters with one event id and body, and settle the others
-    #[arg(long)]
-    pub dedupe: bool,
-    /// Also letters older than the dedup_window: consumers may have forgotten their ids
-    #[arg(long)]
-    pub past_dedup_window: bool,
-    /// Also letters that died in another queue than this channel's
-    #[arg(long)]
-    pub any_origin: bool,
-    /// Also letters that an earlier run has moved and the broker hands out again: they may be there twice
-    #[arg(long)]
-    pub moved_before: bool,
-}
-
-fn order(text: &str) -> Result<OrderPolicy, String> {
-    match text {
-        "group" => Ok(OrderPolicy::Group),
-        "none" => Ok(OrderPolicy::None),
-        _ => Err("group, or none".to_owned()),
-    }
-}
-
-impl Judging {
-    /// As typed, for a command to be repeated.
-    pub fn flags(&self) -> Vec<String> {
-        let mut flags = Vec::new();
-        if self.order == OrderPolicy::None {
-            flags.extend(["--order".to_owned(), "none".to_owned()]);
-        }
-        for (given, flag) in [
-            (self.dedupe, "--dedupe"),
-            (self.past_dedup_window, "--past-dedup-window"),
-            (self.any_origin, "--any-origin"),
-            (self.moved_before, "--moved-before"),
-        ] {
-            if given {
-                flags.push(flag.to_owned());
-            }
-        }
-        flags
-    }
-}
 
 /// Where the ledger lies: `--ledger`, `REDRIVE_LEDGER`, else the state folder of the user.
 pub fn ledger_path(flag: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
@@ -218,6 +170,7 @@ pub async fn look_through(
         dedupe: judging.dedupe,
         past_dedup_window: judging.past_dedup_window,
         any_origin: judging.any_origin,
+        skip_overtaken: judging.skip_overtaken,
         now: ctx.clock.now(),
         open_elsewhere: &earlier.open,
         moved_before: &earlier.moved,

@@ -142,7 +142,7 @@ async fn neighbours(
     let Some(neighbours) = Neighbours::of(letter) else { return Ok(None) };
     let want = Want { bodies: DeadLetter::needs_bodies(channel), ..Want::default() };
     let browse: &dyn Browse = broker;
-    let (found, _) = look(browse, channel, &Selection::default(), want, now, neighbours).await?;
+    let (found, _) = look(browse, channel, &Selection::default(), (want, None), now, neighbours).await?;
     Ok(Some(found))
 }
 

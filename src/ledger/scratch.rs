@@ -97,11 +97,13 @@ pub struct Group {
 
 /// The index. Filled by [`Scratch::add`], judged once, then read in order.
 pub struct Scratch {
-    sql: Connection,
+    pub(super) sql: Connection,
     count: u64,
     selected: u64,
     any_group: bool,
-    any_kept: bool,
+    pub(super) any_kept: bool,
+    /// Messages of the source are indexed too.
+    pub(super) any_later: bool,
     any_origin: bool,
     any_event: bool,
     from_manifest: bool,
@@ -109,7 +111,7 @@ pub struct Scratch {
 }
 
 /// 64 bits of a text, for joins.
-fn hash(text: &str) -> i64 {
+pub(super) fn hash(text: &str) -> i64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -139,6 +141,7 @@ impl Scratch {
             selected: 0,
             any_group: false,
             any_kept: false,
+            any_later: false,
             any_origin: false,
             any_event: false,
             from_manifest: false,
@@ -480,7 +483,7 @@ fn line_of(seq: u64, row: &Row<'_>) -> rusqlite::Result<Line> {
     })
 }
 
-fn code(why: Why) -> i64 {
+pub(super) fn code(why: Why) -> i64 {
     Why::ALL.iter().position(|known| *known == why).map_or(0, |at| at as i64 + 1)
 }
 

@@ -91,11 +91,13 @@ pub enum Why {
     Behind,
     /// Skipped: an earlier run moved it; its original was handed out again after it had been deleted.
     MovedBefore,
+    /// Skipped: a later message of its group is where it died (K38).
+    Overtaken,
 }
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Refused,
         Self::OtherOrigin,
         Self::MaxRedrives,
@@ -108,6 +110,7 @@ impl Why {
         Self::Conflict,
         Self::Behind,
         Self::MovedBefore,
+        Self::Overtaken,
     ];
 
     /// Is the letter held, rather than skipped?
@@ -130,6 +133,7 @@ impl Why {
             Self::Conflict => "conflict",
             Self::Behind => "behind",
             Self::MovedBefore => "moved_before",
+            Self::Overtaken => "overtaken",
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Letters<'a> {
     pub selection: &'a Selection,
     /// The oldest, as many as are shown.
     pub letters: &'a [Listed],
+    /// They are the newest, and stand the newest first.
+    pub newest: bool,
     /// Undo all cuts.
     pub full: bool,
     /// Remarks.
@@ -98,11 +100,15 @@ impl Letters<'_> {
             }
         }
         let shown = self.letters.len() as u64;
-        ui.note(format!(
-            "{} of {} shown, oldest first, as a run sends them",
-            number(shown),
-            number(selected)
-        ));
+        let (shown, selected) = (number(shown), number(selected));
+        ui.note(match (self.newest, self.looked.newest_only) {
+            (false, _) => format!("{shown} of {selected} shown, oldest first, as a run sends them"),
+            (true, false) => format!("{shown} of {selected} shown, newest first"),
+            (true, true) => {
+                let most = number(self.looked.snapshot.count.number());
+                format!("{shown} shown, newest first, of at most {most}: the others were not read")
+            }
+        });
         print_notes(ui, self.notes);
         ui.next(self.next);
     }
@@ -116,6 +122,7 @@ impl Letters<'_> {
             "at": self.place.at,
             "queue": self.looked.snapshot.queue,
             "selection": selection_json(self.selection),
+            "order": if self.newest { "newest_first" } else { "oldest_first" },
             "selected": self.looked.selected,
             "seen": self.looked.seen,
             "counted": counted(self.looked),

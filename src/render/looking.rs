@@ -36,6 +36,8 @@ impl Where {
 /// How surely the letters were counted.
 pub(super) fn counted(looked: &Looked) -> &'static str {
     match looked.snapshot.count {
+        // What was read was counted, and the rest was not read.
+        _ if looked.newest_only => "newest_only",
         Count::About(_) => "about",
         Count::Exact(_) | Count::AtMost(_) => "exact",
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::copy;
+use super::overtaken::{Overtaken, Streams, overtaken};
 use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Names, Snapshot, Want};
 use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, Whence};
@@ -38,6 +39,8 @@ pub struct Request<'a> {
     pub past_dedup_window: bool,
     /// Also letters that died in another queue.
     pub any_origin: bool,
+    /// Letters that a later message of their group has overtaken stay.
+    pub skip_overtaken: bool,
     /// The time.
     pub now: Time,
     /// Positions that another run left open, and that run (m17).
@@ -95,6 +98,8 @@ pub struct Prepared {
     pub prospects: Vec<(String, u64)>,
     /// Why letters must not be sent and the way round, in words, and how many; the most frequent first.
     pub refusals: Vec<(String, u64)>,
+    /// Letters that a later message of their group has overtaken.
+    pub overtaken: Overtaken,
 }
 
 /// Reasons in words that are counted apart. A pointer's names its place: each may be another.
@@ -163,6 +168,7 @@ pub async fn prepare(
         limit_reached: false,
         prospects: HashMap::new(),
         refusals: HashMap::new(),
+        streams: Streams::default(),
     };
     let channel = Arc::new(request.channel.clone());
     // The page before is indexed while this one is read into dead letters, and the next one fetched.
@@ -193,12 +199,16 @@ pub async fn prepare(
     }
     let snapshot = pages.snapshot().clone();
     let cost = pages.close().await?;
-    let Index { mut scratch, undecided, causes, limit_reached, prospects, refusals, .. } = index;
+    let Index { mut scratch, undecided, causes, limit_reached, prospects, refusals, streams, .. } = index;
     let found = match request.manifest {
         Some(_) => Some(scratch.settle_expected()?),
         None => None,
     };
     let ordered = request.order == OrderPolicy::Group;
+    let overtaken = match ordered {
+        true => overtaken(browse, request, &mut scratch, &streams).await?,
+        false => Overtaken::default(),
+    };
     scratch.judge(Judged { ordered, dedupe: request.dedupe })?;
     let summary = scratch.summary()?;
     let (prospects, refusals) = (by_number(prospects), by_number(refusals));
@@ -213,6 +223,7 @@ pub async fn prepare(
         limit_reached,
         prospects,
         refusals,
+        overtaken,
     })
 }
 
@@ -301,6 +312,7 @@ struct Index<'a> {
     limit_reached: bool,
     prospects: HashMap<String, u64>,
     refusals: HashMap<String, u64>,
+    streams: Streams,
 }
 
 impl Index<'_> {
@@ -343,6 +355,7 @@ impl Index<'_> {
                 }
             }
         }
+        let goes = selected && kept.is_none();
         let origin = letter.context.origin.as_ref().and_then(|origin| {
             let offset = origin.offset?;
             use std::hash::{DefaultHasher, Hash, Hasher};
@@ -363,6 +376,9 @@ impl Index<'_> {
             selected,
             kept,
         })?;
+        if let (Some((stream, _)), true) = (origin, goes) {
+            self.streams.add(stream, &letter, &self.request.names.source);
+        }
         Ok(())
     }
 

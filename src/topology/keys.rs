@@ -325,6 +325,12 @@ static KAFKA: &[Key] = &[
         "5m",
         "longest silence that the consumer's group allows, where it serves tiers itself",
     ),
+    key(
+        "lanes",
+        Kind::Count { min: 1, max: 16 },
+        "1",
+        "transactions of a run that go side by side, each with a producer of its own",
+    ),
     key("config", Kind::TextMap, "none", "settings of topics that redrive makes, by Kafka's names"),
 ];
 

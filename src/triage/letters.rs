@@ -1,5 +1,6 @@
-//! Single letters, the oldest first: in bounded memory, however many there are.
+//! Single letters, the oldest or the newest first: in bounded memory, however many there are.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
@@ -122,6 +123,56 @@ impl Oldest {
 impl Collect for Oldest {
     fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
         self.add(&letter);
+        ControlFlow::Continue(())
+    }
+}
+
+/// A letter of which the newest is the smallest; one of unknown age stands last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NewestFirst(Listed);
+
+impl Ord for NewestFirst {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |it: &Self| (it.0.died.1, it.0.arrival);
+        key(other).cmp(&key(self)).then_with(|| other.0.cmp(&self.0))
+    }
+}
+
+impl PartialOrd for NewestFirst {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The newest letters of a look.
+#[derive(Debug, Clone)]
+pub struct Newest {
+    most: usize,
+    kept: BinaryHeap<NewestFirst>,
+}
+
+impl Newest {
+    /// Keeps so many.
+    pub fn new(most: u64) -> Self {
+        Self { most: usize::try_from(most).unwrap_or(MOST).min(MOST), kept: BinaryHeap::new() }
+    }
+
+    /// Those kept, the newest first.
+    pub fn into_sorted(self) -> Vec<Listed> {
+        self.kept.into_sorted_vec().into_iter().map(|kept| kept.0).collect()
+    }
+}
+
+impl Collect for Newest {
+    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
+        let died = letter.died_at.map(|(at, _)| at);
+        if self.kept.len() < self.most {
+            self.kept.push(NewestFirst(Listed::of(&letter)));
+        } else if let Some(mut oldest) = self.kept.peek_mut()
+            && (died, letter.raw.arrival) > (oldest.0.died.1, oldest.0.arrival)
+        {
+            *oldest = NewestFirst(Listed::of(&letter));
+        }
         ControlFlow::Continue(())
     }
 }

@@ -32,6 +32,8 @@ pub struct Looked {
     pub causes: Vec<String>,
     /// Did the collector end it before the end of the extent?
     pub ended_early: bool,
+    /// Were only the newest letters read, and few more?
+    pub newest_only: bool,
 }
 
 struct Decoder<C> {
@@ -83,23 +85,25 @@ impl<C: Collect> Decoder<C> {
 /// A look without bodies begins anew with them at the first letter of which the headers tell nothing: its
 /// body may be an envelope that does, and a letter must have the same cause in every look.
 ///
+/// `newest`: only so many of the newest are asked for; where the broker can it begins there.
+///
 /// # Errors
 /// The broker's; what was held is given back then too.
 pub async fn look<C: Collect>(
     broker: &dyn Browse,
     channel: &Channel,
     selection: &Selection,
-    want: Want,
+    (want, newest): (Want, Option<u64>),
     now: Time,
     collector: C,
 ) -> Result<(C, Looked)> {
     if !want.bodies
-        && let Some(done) = pass(broker, channel, selection, want, now, collector.clone()).await?
+        && let Some(done) = pass(broker, channel, selection, (want, newest), now, collector.clone()).await?
     {
         return Ok(done);
     }
     let want = Want { bodies: true, ..want };
-    let done = pass(broker, channel, selection, want, now, collector).await?;
+    let done = pass(broker, channel, selection, (want, newest), now, collector).await?;
     done.ok_or_else(|| BrokerError::new(ErrorKind::Other, "read bodies", "the look ended before its end"))
 }
 
@@ -108,11 +112,19 @@ async fn pass<C: Collect>(
     broker: &dyn Browse,
     channel: &Channel,
     selection: &Selection,
-    want: Want,
+    (want, newest): (Want, Option<u64>),
     now: Time,
     collector: C,
 ) -> Result<Option<(C, Looked)>> {
-    let mut pages = broker.snapshot(channel, want).await?;
+    let some = match newest {
+        Some(most) => broker.newest(channel, want, most).await?,
+        None => None,
+    };
+    let newest_only = some.is_some();
+    let mut pages = match some {
+        Some(pages) => pages,
+        None => broker.snapshot(channel, want).await?,
+    };
     let mut decoder = Decoder {
         channel: channel.clone(),
         selection: selection.clone(),
@@ -156,6 +168,7 @@ async fn pass<C: Collect>(
         undecided: decoder.undecided,
         causes: decoder.causes,
         ended_early,
+        newest_only,
     };
     Ok(Some((decoder.collector, looked)))
 }

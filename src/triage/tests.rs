@@ -10,7 +10,7 @@ use crate::letter::LetterId;
 use crate::selection::{Limit, Selection, parse};
 
 async fn through<C: Collect>(fake: &Fake, selection: &Selection, collector: C) -> (C, Looked) {
-    look(fake, &channel(), selection, Want::default(), NOW, collector).await.unwrap()
+    look(fake, &channel(), selection, (Want::default(), None), NOW, collector).await.unwrap()
 }
 
 fn two_causes() -> Fake {
@@ -116,7 +116,7 @@ async fn a_contrast_names_what_sets_a_cause_apart() {
     let want = Want { bodies: true, ..Want::default() };
     let all = Selection::default();
     let (contrast, _) =
-        look(&fake, &channel(), &all, want, NOW, Contrast::new(cause.as_str())).await.unwrap();
+        look(&fake, &channel(), &all, (want, None), NOW, Contrast::new(cause.as_str())).await.unwrap();
     assert_eq!((contrast.inside, contrast.outside), (20, 11));
     let first = &contrast.differences(10)[0];
     assert_eq!(

@@ -18,14 +18,14 @@ use super::client::{Client, Heard, PATIENCE};
 use super::marks::Marks;
 use super::pointer::Pointers;
 use super::raw;
-use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Pages, Result, Snapshot, Want};
+use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Names, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
-use crate::letter::{Facts, Headers, LetterId, Message, Place, Position, RawLetter, TimeSource, Value};
+use crate::letter::{Facts, Headers, LetterId, Message, Place, Position, RawLetter, TimeSource};
 
 /// Letters of a page, and bytes at which a page ends.
 const PAGE: (usize, usize) = (2_000, 4 * 1024 * 1024);
 /// A broker that sends nothing for this long while records are missing.
-const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_secs(60);
 
 /// One partition's extent: from its first record to its last stable offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,11 @@ impl Topic {
             Some(Err(error)) => return Err(client.raw_error(&action, &error)),
             None => return Err(client.missing(&action, name).await),
         };
+        if described.id.bytes().all(|byte| byte == b'A') {
+            // Without one a topic that was made anew could not be told from the one before.
+            return Err(BrokerError::new(ErrorKind::Unsupported, action, "this broker has no ids of topics")
+                .hint(super::client::OLD));
+        }
         let topic = name.to_owned();
         let settings = client.admin(&action, move |handle| handle.describe_configs(&topic, PATIENCE)).await?;
         let value =
@@ -179,14 +184,10 @@ pub(super) fn parse_id(text: &str) -> Option<(i32, Option<i64>)> {
 
 /// What a record says, with or without its body.
 pub(super) fn message(record: &BorrowedMessage<'_>, bodies: bool) -> Message {
-    let headers: Headers = raw::headers(record)
-        .into_iter()
-        .map(|(name, value)| (name, value.map_or(Value::Null, |bytes| Value::Bytes(Bytes::from(bytes)))))
-        .collect();
     Message {
         key: record.key().map(Bytes::copy_from_slice),
         body: if bodies { record.payload().map(Bytes::copy_from_slice) } else { None },
-        headers,
+        headers: raw::headers(record),
         properties: Headers::new(),
     }
 }
@@ -375,10 +376,11 @@ pub(super) struct Look {
 }
 
 impl Look {
+    /// `newest`: only the end of each partition is read, as far back as so many open letters reach.
     pub(super) async fn open(
         client: &Client,
         topic: Topic,
-        want: Want,
+        (want, newest): (Want, Option<u64>),
         marks: Marks,
         pointers: Pointers,
     ) -> Result<Self> {
@@ -411,6 +413,19 @@ impl Look {
             count: Count::AtMost(most),
             unseen: (behind > 0).then_some(behind),
         };
+        let (extents, marks) = match newest {
+            None => (extents, marks),
+            Some(most) => {
+                let (client, topic) = (client.clone(), topic.clone());
+                super::roles::blocking(move || {
+                    let ends = super::spot::ends(&client, &topic, extents, most, |place| {
+                        !want.moved && marks.has(place)
+                    })?;
+                    Ok((ends, marks))
+                })
+                .await?
+            }
+        };
         let reading = Reading::begin(client, &name, &extents, "read_committed")?;
         Ok(Self {
             reading: Some(reading),
@@ -420,6 +435,37 @@ impl Look {
             marks: Arc::new(marks),
             pointers: Some(pointers),
             unseen,
+            read: 0,
+            hidden: 0,
+        })
+    }
+}
+
+impl Look {
+    /// At these extents of a topic, as they are.
+    pub(super) fn of(
+        client: &Client,
+        topic: Topic,
+        extents: Vec<Extent>,
+        want: Want,
+        names: &Names,
+    ) -> Result<Self> {
+        let all: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
+        let snapshot = Snapshot {
+            queue: topic.name.clone(),
+            identity: topic.id.clone(),
+            taken_at: client.clock.now(),
+            count: Count::AtMost(u64::try_from(all).unwrap_or(0)),
+            unseen: None,
+        };
+        Ok(Self {
+            reading: Some(Reading::begin(client, &topic.name, &extents, "read_committed")?),
+            topic: Arc::new(topic),
+            snapshot,
+            want,
+            marks: Arc::default(),
+            pointers: Some(Pointers::new(client, names)),
+            unseen: Vec::new(),
             read: 0,
             hidden: 0,
         })
@@ -491,80 +537,4 @@ impl Pages for Look {
         }
         Ok(LookCost { read: self.read, hidden: self.hidden, unseen: self.unseen, ..LookCost::default() })
     }
-}
-
-/// One record by partition and offset, with its body. Blocks.
-pub(super) fn one(client: &Client, topic: &Topic, partition: i32, offset: i64) -> Result<Option<RawLetter>> {
-    let extent = Extent { partition, low: offset, end: offset + 1 };
-    let mut reading = Reading::begin(client, &topic.name, &[extent], "read_committed")?;
-    let begun = std::time::Instant::now();
-    while !reading.at_end() && begun.elapsed() < SILENCE {
-        if let Step::Record(record) = reading.step(Duration::from_millis(50))? {
-            return Ok(Some(letter(topic, &record, Want { bodies: true, moved: true })));
-        }
-    }
-    Ok(None)
-}
-
-/// How many records of these extents are older than `since`, and how many there are. Read through where producers
-/// set the times, since those have no order. Blocks.
-pub(super) fn older(client: &Client, topic: &Topic, extents: &[Extent], since: Time) -> Result<(u64, u64)> {
-    let mut reading = Reading::begin(client, &topic.name, extents, "read_committed")?;
-    let (mut older, mut all) = (0, 0);
-    let mut heard = std::time::Instant::now();
-    while heard.elapsed() < SILENCE {
-        match reading.step(Duration::from_millis(100))? {
-            Step::End => return Ok((older, all)),
-            Step::Nothing => {}
-            Step::Record(record) => {
-                heard = std::time::Instant::now();
-                all += 1;
-                older += u64::from(record.timestamp().to_millis().is_some_and(|at| at < since.millis()));
-            }
-        }
-    }
-    Err(BrokerError::new(
-        ErrorKind::Unreachable,
-        format!("read {}", topic.name),
-        "nothing comes, and records are missing",
-    ))
-}
-
-/// The time of the oldest letter that no run has moved, and when retention takes it. Where producers set the times it
-/// is the time that the broker shows, which may be older than the letter's arrival. Blocks.
-pub(super) fn oldest(
-    client: &Client,
-    topic: &Topic,
-    extents: &[Extent],
-    marks: &Marks,
-) -> Result<Option<Time>> {
-    let from = |extent: &Extent| {
-        let low = (extent.low..extent.end)
-            .find(|offset| !marks.has(Place { partition: extent.partition, offset: *offset }))
-            .unwrap_or(extent.end);
-        Extent { low, ..*extent }
-    };
-    let left: Vec<Extent> = extents.iter().map(from).collect();
-    let mut reading = Reading::begin(client, &topic.name, &left, "read_committed")?;
-    let mut oldest: Option<Time> = None;
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < PATIENCE {
-        let place = match reading.step(Duration::from_millis(50))? {
-            Step::End => break,
-            Step::Nothing => continue,
-            Step::Record(record) => {
-                let place = Place { partition: record.partition(), offset: record.offset() };
-                if marks.has(place) {
-                    continue;
-                }
-                if let Some(at) = record.timestamp().to_millis().map(Time::from_millis) {
-                    oldest = Some(oldest.map_or(at, |known| known.min(at)));
-                }
-                place
-            }
-        };
-        // The first of each partition is enough.
-        reading.close(place.partition);
-    }
-    Ok(oldest)
 }

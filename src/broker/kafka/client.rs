@@ -22,6 +22,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const NOBODY: &str =
     "check that a broker listens there, and that security.protocol in its options fits the listener";
 
+/// What to say of a broker that lacks a call or an answer that is needed.
+pub(super) const OLD: &str = "redrive works with Apache Kafka 2.8 and later (docs/kafka.md)";
+
 /// What every role shares.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -272,6 +275,7 @@ impl Client {
                  redrive-relay-CHANNEL (docs/kafka.md, Rights)"
                     .to_owned(),
             ),
+            C::UnsupportedVersion | C::UnsupportedFeature => Some(OLD.to_owned()),
             C::ClusterAuthorizationFailed => Some(
                 "the user may write to none of the topics, or not ask for groups (docs/kafka.md, Rights)"
                     .to_owned(),

@@ -2,8 +2,8 @@
 //! letter moved from one machine is not open on another. The lock of a dead-letter queue lives there too.
 //!
 //! The format is documented in `docs/kafka.md`; version 1. Keys are text:
-//! `mark/<topic id>/<partition>/<offset>` (moved), `sent/…` the same (copied, not yet marked) and
-//! `lock/<topic id>`. Values are JSON objects with `v`; a tombstone takes a mark back once its letter is gone.
+//! `mark/<topic id>/<partition>/<offset>` (moved), `sent/…` the same (copied, not yet marked),
+//! `lock/<topic id>`, and `began/<topic id>/<run>` of a run without transactions. Values are JSON objects with `v`; a tombstone takes a mark back once its letter is gone.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,9 +50,29 @@ pub(super) struct Lock {
     pub(super) lease_ms: u64,
     /// Given back in order.
     pub(super) free: bool,
+    /// It has no transactions: nothing fences it, it has to look whether it still holds the lock.
+    #[serde(default)]
+    pub(super) plain: bool,
     /// Which process, where it can be seen whether that lives.
     #[serde(default)]
     process: Option<String>,
+}
+
+/// Where a run without transactions began: copies that have no mark are looked for from there on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Began {
+    v: u32,
+    pub(super) run: String,
+    pub(super) target: String,
+    /// Partition and first offset of the target that was not written yet.
+    pub(super) ends: Vec<(i32, i64)>,
+    pub(super) at: Time,
+}
+
+impl Began {
+    pub(super) fn new(run: &str, target: &str, ends: Vec<(i32, i64)>, at: Time) -> Self {
+        Self { v: VERSION, run: run.to_owned(), target: target.to_owned(), ends, at }
+    }
 }
 
 impl Lock {
@@ -66,6 +86,7 @@ impl Lock {
             at,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
             free: false,
+            plain: false,
             process: holder::this_process(),
         }
     }
@@ -138,6 +159,10 @@ pub(super) struct Marks {
     /// Copied or moved by the run that was asked for.
     mine: Bits,
     pub(super) lock: Option<Lock>,
+    /// Where the run that was asked for began, if it had no transactions.
+    pub(super) began: Option<Began>,
+    /// Up to which offset of the marks topic they were read.
+    pub(super) end: i64,
 }
 
 impl Marks {
@@ -193,6 +218,15 @@ pub(super) fn lock(topic: &Arc<str>, topic_id: &str, lock: &Lock) -> Record {
     record(topic, format!("lock/{topic_id}"), Some(serde_json::to_vec(lock).unwrap_or_default()))
 }
 
+/// The record that says where a run without transactions began.
+pub(super) fn began(topic: &Arc<str>, topic_id: &str, began: &Began) -> Record {
+    record(
+        topic,
+        format!("began/{topic_id}/{}", began.run),
+        Some(serde_json::to_vec(began).unwrap_or_default()),
+    )
+}
+
 fn record(topic: &Arc<str>, key: String, value: Option<Vec<u8>>) -> Record {
     Record {
         topic: Arc::clone(topic),
@@ -215,8 +249,21 @@ pub(super) fn read(
     of_run: Option<&str>,
     to_high_watermark: bool,
 ) -> Result<Marks> {
-    use rdkafka::consumer::Consumer;
     let mut marks = Marks::default();
+    read_on(client, marks_topic, topic_id, of_run, to_high_watermark, &mut marks)?;
+    Ok(marks)
+}
+
+/// Reads on from where these marks end. Blocks.
+pub(super) fn read_on(
+    client: &Client,
+    marks_topic: &str,
+    topic_id: &str,
+    of_run: Option<&str>,
+    to_high_watermark: bool,
+    marks: &mut Marks,
+) -> Result<()> {
+    use rdkafka::consumer::Consumer;
     let action = format!("read {marks_topic}");
     let metadata = client
         .asking
@@ -224,7 +271,7 @@ pub(super) fn read(
         .map_err(|error| client.error(&action, &error))?;
     if metadata.topics().first().is_none_or(|topic| topic.error().is_some() || topic.partitions().is_empty())
     {
-        return Ok(marks);
+        return Ok(());
     }
     // The reader sees committed records only, and these in their order; the end is where it has to come.
     let (low, end) = match to_high_watermark {
@@ -235,6 +282,7 @@ pub(super) fn read(
         false => client.asking.fetch_watermarks(marks_topic, 0, PATIENCE),
     }
     .map_err(|error| client.error(&action, &error))?;
+    let low = low.max(marks.end);
     let mut reading =
         Reading::begin(client, marks_topic, &[Extent { partition: 0, low, end }], "read_committed")?;
     let until = Instant::now() + TRANSACTION * 2;
@@ -242,7 +290,8 @@ pub(super) fn read(
         if reading.at_end() {
             // Before the high watermark the end of what is stable is not the end: somebody's transaction is open.
             if !to_high_watermark || reading.position(0) >= end || low >= end {
-                return Ok(marks);
+                marks.end = marks.end.max(end);
+                return Ok(());
             }
             if Instant::now() > until {
                 return Err(BrokerError::new(
@@ -262,7 +311,7 @@ pub(super) fn read(
             }
             Step::Record(record) => {
                 if let Some(key) = record.key().and_then(|key| std::str::from_utf8(key).ok()) {
-                    take(&mut marks, topic_id, of_run, key, record.payload(), marks_topic)?;
+                    take(marks, topic_id, of_run, key, record.payload(), marks_topic)?;
                 }
             }
         }
@@ -322,6 +371,10 @@ fn take(
         }
         (Some("sent"), Some(place)) if ours() => marks.mine.add(place),
         (Some("lock"), None) => marks.lock = serde_json::from_slice(value).ok(),
+        (Some("began"), None) => {
+            let began = serde_json::from_slice::<Began>(value).ok();
+            marks.began = began.filter(|began| Some(began.run.as_str()) == of_run).or(marks.began.take());
+        }
         _ => {}
     }
     Ok(())

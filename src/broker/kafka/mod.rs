@@ -20,8 +20,12 @@ mod raw;
 #[cfg(feature = "kafka")]
 mod relocate;
 #[cfg(feature = "kafka")]
+mod remarks;
+#[cfg(feature = "kafka")]
 mod roles;
 #[cfg(feature = "kafka")]
 mod serve;
+#[cfg(feature = "kafka")]
+mod spot;
 
 pub use kind::KafkaKind;

@@ -1,7 +1,7 @@
 //! Producing and being sure: delivery reports counted, awaited without spinning before a commit
-//! (kafka-real §2), and the rules of what may be tried again after which failure (§5).
+//! (kafka-real §2), and the rules of what may be tried again after which failure (§5). A lane without the right to
+//! transactions is an idempotent producer alone: each record counts by its own answer.
 
-use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,14 @@ use rdkafka::message::{DeliveryResult, Header, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
 
 use super::client::{Client, Heard};
+use super::raw;
 use crate::broker::{BrokerError, ErrorKind, Result};
 use crate::letter::{Headers, Value};
 
 /// The broker aborts a transaction that is older than this: a dead run holds readers of the target up no longer.
 pub(super) const TRANSACTION: Duration = Duration::from_secs(20);
 /// How long a record may take.
-const DELIVERY: Duration = Duration::from_secs(15);
+pub(super) const DELIVERY: Duration = Duration::from_secs(15);
 /// How long a commit is tried before its outcome is left to the marks.
 const COMMIT: Duration = Duration::from_secs(60);
 
@@ -57,7 +58,10 @@ impl ProducerContext for Delivery {
         let (batch, number) = *opaque;
         let outcome = match result {
             Ok(record) => Ok((record.partition(), record.offset())),
-            Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
+            Err((error, record)) => Err(Undelivered {
+                code: error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown),
+                perhaps: raw::perhaps_there(record),
+            }),
         };
         let mut reports = self.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
         if reports.batch != batch {
@@ -84,33 +88,81 @@ pub(super) struct Record {
     pub(super) timestamp: Option<i64>,
 }
 
-/// What became of one record of a batch.
-pub(super) type Report = std::result::Result<(i32, i64), RDKafkaErrorCode>;
-
-/// Never handed to the broker, because the transaction had failed already.
-pub(super) fn purged(code: &RDKafkaErrorCode) -> bool {
-    matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+/// Why a record has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Undelivered {
+    pub(super) code: RDKafkaErrorCode,
+    /// It may be there all the same: it was handed over, and no answer came.
+    pub(super) perhaps: bool,
 }
 
-/// A transactional producer: one lane.
+impl Undelivered {
+    /// Never handed to the broker, because the transaction had failed already.
+    pub(super) fn purged(&self) -> bool {
+        matches!(self.code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight)
+    }
+
+    /// A refusal of the record itself.
+    pub(super) fn refused(&self) -> bool {
+        use RDKafkaErrorCode as C;
+        matches!(
+            self.code,
+            C::MessageSizeTooLarge
+                | C::InvalidMessage
+                | C::InvalidMessageSize
+                | C::InvalidTimestamp
+                | C::InvalidRecord
+                | C::PolicyViolation
+        )
+    }
+}
+
+/// What became of one record of a batch.
+pub(super) type Report = std::result::Result<(i32, i64), Undelivered>;
+
+/// One producer: transactional, or without the right to that an idempotent one.
 pub(super) struct Lane {
     client: Client,
-    id: String,
+    /// Its transactional id; `None`: it has no transactions.
+    id: Option<String>,
     max_bytes: u64,
     producer: ThreadedProducer<Delivery>,
     context: Delivery,
-    begun: Cell<Instant>,
+    begun: Mutex<Instant>,
 }
 
 impl Lane {
     /// Makes the producer and inits its transactions, which fences whoever had this id. Blocks.
     pub(super) fn open(client: &Client, id: &str, max_bytes: u64) -> Result<Self> {
+        let lane = Self::producer(client, Some(id), max_bytes)?;
+        let action = format!("begin transactions as {id}");
+        lane.producer.init_transactions(Duration::from_secs(30)).map_err(|error| {
+            let mut ours = client.error(&action, &error);
+            if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) {
+                ours.kind = ErrorKind::Denied;
+                ours.hint =
+                    Some(format!("the user needs Write on TransactionalId {id} (docs/kafka.md, Rights)"));
+            }
+            ours
+        })?;
+        Ok(lane)
+    }
+
+    /// An idempotent producer without transactions: nothing fences it, and it fences nobody.
+    pub(super) fn plain(client: &Client, max_bytes: u64) -> Result<Self> {
+        Self::producer(client, None, max_bytes)
+    }
+
+    fn producer(client: &Client, id: Option<&str>, max_bytes: u64) -> Result<Self> {
         let mut config = client.config();
+        if let Some(id) = id {
+            config
+                .set("transactional.id", id)
+                .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string());
+        }
         config
-            .set("transactional.id", id)
             .set("enable.idempotence", "true")
             .set("acks", "all")
-            .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
             .set("message.timeout.ms", DELIVERY.as_millis().to_string())
             .set("message.max.bytes", max_bytes.clamp(1_000, 1_000_000_000).to_string())
             .set("partitioner", "murmur2_random")
@@ -121,38 +173,39 @@ impl Lane {
         let producer: ThreadedProducer<Delivery> = config
             .create_with_context(context.clone())
             .map_err(|error| client.error("set up a producer", &error))?;
-        let action = format!("begin transactions as {id}");
-        producer.init_transactions(Duration::from_secs(30)).map_err(|error| {
-            let mut ours = client.error(&action, &error);
-            if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TransactionalIdAuthorizationFailed) {
-                ours.kind = ErrorKind::Denied;
-                ours.hint =
-                    Some(format!("the user needs Write on TransactionalId {id} (docs/kafka.md, Rights)"));
-            }
-            ours
-        })?;
         Ok(Self {
             client: client.clone(),
-            id: id.to_owned(),
+            id: id.map(str::to_owned),
             max_bytes,
             producer,
             context,
-            begun: Cell::new(Instant::now()),
+            begun: Mutex::new(Instant::now()),
         })
     }
 
     /// The same lane on a new producer, after an abort that left sequence numbers behind. Blocks.
     pub(super) fn renewed(&self) -> Result<Self> {
-        Self::open(&self.client, &self.id, self.max_bytes)
+        match &self.id {
+            Some(id) => Self::open(&self.client, id, self.max_bytes),
+            None => Self::plain(&self.client, self.max_bytes),
+        }
+    }
+
+    /// Has it no transactions?
+    pub(super) fn is_plain(&self) -> bool {
+        self.id.is_none()
     }
 
     /// Begins a transaction, produces all and waits for each report: one per record, in order. The transaction is
-    /// open afterwards: the caller commits or aborts. Blocks.
+    /// open afterwards: the caller commits or aborts. Without transactions it only produces. Blocks.
     ///
     /// # Errors
     /// The transaction is aborted already. `Fenced`: somebody took over, or it grew too old.
     pub(super) fn write(&self, records: &[&Record]) -> Result<Vec<Report>> {
-        self.begun.set(Instant::now());
+        if self.is_plain() {
+            return self.produce(records);
+        }
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.producer.begin_transaction().map_err(|error| self.told("begin a transaction", &error))?;
         let reports = self.produce(records).and_then(|reports| {
             match self.fatal().or_else(|| {
@@ -175,7 +228,7 @@ impl Lane {
     fn withheld(&self, reports: &[Report], topics: &str) -> Option<BrokerError> {
         let mut failed = reports.iter().filter_map(|report| report.as_ref().err()).peekable();
         failed.peek()?;
-        if !failed.all(purged) {
+        if !failed.all(Undelivered::purged) {
             return None;
         }
         let action = format!("write to {topics}");
@@ -190,7 +243,12 @@ impl Lane {
 
     /// May the broker have ended the last transaction for its age?
     pub(super) fn too_old(&self) -> bool {
-        self.begun.get().elapsed() >= TRANSACTION
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= TRANSACTION
+    }
+
+    /// Will no later call succeed?
+    pub(super) fn is_over(&self) -> bool {
+        self.producer.client().fatal_error().is_some()
     }
 
     /// An error that no later call gets over, in our words: calls after it say only that it happened.
@@ -210,38 +268,95 @@ impl Lane {
 
     fn produce(&self, records: &[&Record]) -> Result<Vec<Report>> {
         let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
-        let batch = {
-            let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let batch = shared.batch + 1;
-            *shared = Reports { batch, missing: records.len(), done: Vec::with_capacity(records.len()) };
-            batch
-        };
+        let batch = self.expect(records.len());
         let mut refused = 0;
         for (number, record) in records.iter().enumerate() {
             if let Err(code) = self.send((batch, number), record)? {
                 if let Some(slot) = reports.get_mut(number) {
-                    *slot = Some(Err(code));
+                    *slot = Some(Err(Undelivered { code, perhaps: false }));
                 }
                 refused += 1;
             }
         }
+        let (done, complete) = self.reports(refused);
+        if !complete {
+            return Err(BrokerError::new(ErrorKind::Unknown, "produce", "delivery reports are missing"));
+        }
+        for (number, report) in done {
+            if let Some(slot) = reports.get_mut(number) {
+                *slot = Some(report);
+            }
+        }
+        let silent = Undelivered { code: RDKafkaErrorCode::Unknown, perhaps: true };
+        Ok(reports.into_iter().map(|report| report.unwrap_or(Err(silent))).collect())
+    }
+
+    /// Produces each by itself and waits for its answer: `Ok` is where it surely lies, an error of kind `Unknown` says
+    /// that it may be there, any other that it surely is not. Blocks.
+    pub(super) fn send_each(&self, records: &[&Record]) -> Vec<Result<(i32, i64)>> {
+        let mut answers: Vec<Option<Result<(i32, i64)>>> = records.iter().map(|_| None).collect();
+        let batch = self.expect(records.len());
+        let (mut refused, mut over) = (0, None::<BrokerError>);
+        for (number, record) in records.iter().enumerate() {
+            let answer = match &over {
+                Some(error) => error.clone(),
+                None => match self.send((batch, number), record) {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(code)) => self.undelivered(record, Undelivered { code, perhaps: false }),
+                    // The client takes no more of them: neither this one nor those behind it were handed over.
+                    Err(error) => over.insert(not_handed_over(error)).clone(),
+                },
+            };
+            answers[number] = Some(Err(answer));
+            refused += 1;
+        }
+        for (number, report) in self.reports(refused).0 {
+            answers[number] = Some(report.map_err(|why| self.undelivered(records[number], why)));
+        }
+        let silent = |record: &Record| {
+            let action = format!("send to {}", record.topic);
+            BrokerError::new(ErrorKind::Unknown, action, "no answer came in time")
+        };
+        let answers = answers.into_iter().zip(records);
+        answers.map(|(answer, record)| answer.unwrap_or_else(|| Err(silent(record)))).collect()
+    }
+
+    fn undelivered(&self, record: &Record, why: Undelivered) -> BrokerError {
+        let action = format!("send to {}", record.topic);
+        let error = match self.fatal() {
+            Some(fatal) if why.code == RDKafkaErrorCode::Fatal => BrokerError { action, ..fatal },
+            _ => self.client.error(&action, &KafkaError::MessageProduction(why.code)),
+        };
+        match why.perhaps {
+            true => BrokerError { kind: ErrorKind::Unknown, ..error },
+            false => not_handed_over(error),
+        }
+    }
+
+    /// Reports of how many records are waited for from now on; gives the number of this batch.
+    fn expect(&self, records: usize) -> u64 {
+        let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let batch = shared.batch + 1;
+        *shared = Reports { batch, missing: records, done: Vec::with_capacity(records) };
+        batch
+    }
+
+    /// Waits for the reports of a batch of which so many records will have none. Are they all here?
+    fn reports(&self, refused: usize) -> (Vec<(usize, Report)>, bool) {
         let until = Instant::now() + DELIVERY + Duration::from_secs(5);
         let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
         shared.missing = shared.missing.saturating_sub(refused);
         while shared.missing > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(BrokerError::new(ErrorKind::Unknown, "produce", "delivery reports are missing"));
+                // What comes later belongs to no batch.
+                shared.batch += 1;
+                return (std::mem::take(&mut shared.done), false);
             }
             shared =
                 self.context.shared.1.wait_timeout(shared, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        for (number, report) in shared.done.drain(..) {
-            if let Some(slot) = reports.get_mut(number) {
-                *slot = Some(report);
-            }
-        }
-        Ok(reports.into_iter().map(|report| report.unwrap_or(Err(RDKafkaErrorCode::Unknown))).collect())
+        (std::mem::take(&mut shared.done), true)
     }
 
     /// Hands one record to the client; waits while its queue is full. The inner error is the record's own.
@@ -293,7 +408,11 @@ impl Lane {
     /// `Fenced`: somebody took over, or the transaction grew too old: only the marks tell what was committed.
     /// `Unknown`: the same. Anything else: aborted.
     pub(super) fn commit(&self) -> Result<()> {
+        if self.is_plain() {
+            return Ok(());
+        }
         let until = Instant::now() + COMMIT;
+        self.all_served();
         loop {
             let error = match self.producer.commit_transaction(Duration::from_secs(10)) {
                 Ok(()) => return Ok(()),
@@ -317,8 +436,20 @@ impl Lane {
         }
     }
 
+    /// The last report is told just before its record counts as served; a commit that finds one unserved sleeps for
+    /// 100 ms.
+    fn all_served(&self) {
+        let until = Instant::now() + Duration::from_millis(50);
+        while self.producer.in_flight_count() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
     /// Aborts; bounded, and what fails here is aborted by the broker in time.
     pub(super) fn abort(&self) {
+        if self.is_plain() {
+            return;
+        }
         if let Err(error) = self.producer.abort_transaction(Duration::from_secs(10)) {
             tracing::debug!(target: "kafka", "abort: {error}");
         }
@@ -333,5 +464,14 @@ impl Lane {
         self.producer
             .send_offsets_to_transaction(offsets, group, Duration::from_secs(10))
             .map_err(|error| self.told("record how far a tier was carried", &error))
+    }
+}
+
+/// A record that was surely not taken: what says nothing of the record itself may be tried again.
+fn not_handed_over(error: BrokerError) -> BrokerError {
+    use ErrorKind as E;
+    match error.kind {
+        E::Rejected | E::NotFound | E::Denied | E::Throttled | E::Unreachable | E::Unsupported => error,
+        _ => BrokerError { kind: E::Unreachable, ..error },
     }
 }

@@ -34,6 +34,16 @@ fn number(channel: &Channel, key: &str) -> Option<i64> {
     }
 }
 
+/// Partitions of topics that are made, if the channel says.
+pub(super) fn partitions(channel: &Channel) -> Option<i32> {
+    number(channel, "partitions").and_then(|count| i32::try_from(count).ok())
+}
+
+/// How many transactions of a run go side by side.
+pub(super) fn lanes(channel: &Channel) -> u32 {
+    number(channel, "lanes").and_then(|lanes| u32::try_from(lanes).ok()).unwrap_or(1).max(1)
+}
+
 /// Topic settings as written in the channel's block.
 fn written(channel: &Channel) -> Vec<(String, String)> {
     match channel.setting("kafka", "config").map(|at| &at.value) {

@@ -9,8 +9,11 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rdkafka::bindings as rd;
 use rdkafka::error::RDKafkaErrorCode;
+
+use crate::letter::{Headers, Short, Value};
 
 /// A broker's answer for one topic or call: code and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -338,24 +341,49 @@ fn c_text(text: &str) -> CString {
 }
 
 /// The headers of a record in order. The client crate panics on a name that is no UTF-8, which anybody can write;
-/// here such a name is read with replacement characters.
-pub(super) fn headers(record: &rdkafka::message::BorrowedMessage<'_>) -> Vec<(String, Option<Vec<u8>>)> {
+/// here such a name is read with replacement characters. All values of a record share one buffer: a look makes
+/// these for each of a million letters.
+pub(super) fn headers(record: &rdkafka::message::BorrowedMessage<'_>) -> Headers {
     let mut list = ptr::null_mut();
-    let mut found = Vec::new();
+    let mut parts: Vec<(Short, Option<std::ops::Range<usize>>)> = Vec::new();
+    let mut all: Vec<u8> = Vec::new();
     // SAFETY: the record lives during the call; names and values are copied.
     unsafe {
         if rd::rd_kafka_message_headers(record.ptr(), &mut list) as i32 != 0 || list.is_null() {
-            return found;
+            return Headers::new();
         }
-        for index in 0..rd::rd_kafka_header_cnt(list) {
+        let count = rd::rd_kafka_header_cnt(list);
+        parts.reserve_exact(count);
+        for index in 0..count {
             let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
             if rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size) as i32 != 0 {
                 break;
             }
-            let bytes =
-                (!value.is_null()).then(|| std::slice::from_raw_parts(value.cast::<u8>(), size).to_vec());
-            found.push((text(name), bytes));
+            let from = all.len();
+            if !value.is_null() {
+                all.extend_from_slice(std::slice::from_raw_parts(value.cast::<u8>(), size));
+            }
+            let name = match name.is_null() {
+                true => Short::from(""),
+                false => match CStr::from_ptr(name).to_str() {
+                    Ok(name) => Short::from(name),
+                    Err(_) => Short::from(text(name)),
+                },
+            };
+            parts.push((name, (!value.is_null()).then_some(from..all.len())));
         }
     }
-    found
+    let all = Bytes::from(all);
+    let value = |range: Option<std::ops::Range<usize>>| match range {
+        Some(range) => Value::Bytes(all.slice(range)),
+        None => Value::Null,
+    };
+    parts.into_iter().map(|(name, range)| (name, value(range))).collect()
+}
+
+/// May a record that was not delivered be there all the same: handed over, without an answer?
+pub(super) fn perhaps_there(record: &rdkafka::message::BorrowedMessage<'_>) -> bool {
+    // SAFETY: the record lives during the call.
+    let status = unsafe { rd::rd_kafka_message_status(record.ptr()) };
+    status as u32 != rd::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED as u32
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::browse::{self, Look, Topic};
+use super::browse::{self, Extent, Look, Topic};
 use super::client::Client;
 use super::kind::KafkaKind;
 use super::pointer::Pointers;
-use super::{marks, provision, relocate, serve};
+use super::{marks, provision, relocate, remarks, serve, spot};
 use crate::broker::{
-    Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Mover, Names, OpenContext,
-    Opening, Pages, Provision, Relocate, Result, Serve, Task, Want,
+    Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Later, Mover, Names,
+    OpenContext, Opening, Pages, Provision, Relocate, Result, Serve, Task, Want,
 };
 use crate::letter::{LetterId, Place, RawLetter};
 use crate::plan::{Change, Resource, Role};
@@ -86,6 +86,14 @@ impl Provision for Kafka {
         Ok(provision::judge(change, lost, ordered))
     }
 
+    async fn remarks(&self, channels: &[&Channel]) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        for channel in channels {
+            all.extend(remarks::remarks(&self.client, channel, &names(channel)).await?);
+        }
+        Ok(all)
+    }
+
     async fn make(&self, change: &Change) -> Result<()> {
         provision::make(&self.client, change).await
     }
@@ -111,13 +119,20 @@ impl Kafka {
         let extents = topic.extents(&self.client).await?;
         let since = self.client.clock.now().minus(Duration::from_millis(kept));
         let client = self.client.clone();
-        blocking(move || browse::older(&client, &topic, &extents, since)).await.map(Some)
+        blocking(move || spot::older(&client, &topic, &extents, since)).await.map(Some)
     }
 
     async fn marks(&self, channel: &Channel, topic_id: String) -> Result<marks::Marks> {
         let client = self.client.clone();
         let topic = provision::marks_of(&names(channel));
         blocking(move || marks::read(&client, &topic, &topic_id, None, false)).await
+    }
+
+    async fn look(&self, channel: &Channel, want: (Want, Option<u64>)) -> Result<Box<dyn Pages>> {
+        let topic = Topic::read(&self.client, &names(channel).dead_letter).await?;
+        let marks = self.marks(channel, topic.id.clone()).await?;
+        let pointers = Pointers::new(&self.client, &names(channel));
+        Ok(Box::new(Look::open(&self.client, topic, want, marks, pointers).await?))
     }
 
     async fn depth(&self, name: &str) -> Result<(Depth, i32)> {
@@ -145,10 +160,27 @@ impl Kafka {
 #[async_trait]
 impl Browse for Kafka {
     async fn snapshot(&self, channel: &Channel, want: Want) -> Result<Box<dyn Pages>> {
-        let topic = Topic::read(&self.client, &names(channel).dead_letter).await?;
-        let marks = self.marks(channel, topic.id.clone()).await?;
-        let pointers = Pointers::new(&self.client, &names(channel));
-        Ok(Box::new(Look::open(&self.client, topic, want, marks, pointers).await?))
+        self.look(channel, (want, None)).await
+    }
+
+    async fn newest(&self, channel: &Channel, want: Want, most: u64) -> Result<Option<Box<dyn Pages>>> {
+        self.look(channel, (want, Some(most))).await.map(Some)
+    }
+
+    async fn later(&self, channel: &Channel, from: &[Place], want: Want, most: u64) -> Result<Later> {
+        let topic = Topic::read(&self.client, &names(channel).source).await?;
+        let behind = |extent: Extent| {
+            let first = from.iter().find(|place| place.partition == extent.partition)?;
+            let extent = Extent { low: extent.low.max(first.offset + 1), ..extent };
+            (extent.low < extent.end).then_some(extent)
+        };
+        let extents: Vec<Extent> =
+            topic.extents(&self.client).await?.into_iter().filter_map(behind).collect();
+        let messages = extents.iter().map(|extent| u64::try_from(extent.end - extent.low).unwrap_or(0)).sum();
+        if messages > most {
+            return Ok(Later::TooMany(messages));
+        }
+        Ok(Later::Messages(Box::new(Look::of(&self.client, topic, extents, want, &names(channel))?)))
     }
 
     async fn find(&self, channel: &Channel, prefix: &LetterId) -> Result<Option<Vec<RawLetter>>> {
@@ -174,7 +206,7 @@ impl Browse for Kafka {
         let client = self.client.clone();
         let mut pointers = Pointers::new(&self.client, &names(channel));
         let found = blocking(move || {
-            let mut found = browse::one(&client, &topic, partition, offset)?;
+            let mut found = spot::one(&client, &topic, partition, offset)?;
             if let Some(letter) = &mut found {
                 pointers.follow(letter, Want { bodies: true, moved: true })?;
             }
@@ -216,7 +248,7 @@ impl Browse for Kafka {
                 ));
             }
             let (client, retention, append_time) = (self.client.clone(), topic.retention, topic.append_time);
-            dead_letter.oldest = blocking(move || browse::oldest(&client, &topic, &extents, &marks)).await?;
+            dead_letter.oldest = blocking(move || spot::oldest(&client, &topic, &extents, &marks)).await?;
             dead_letter.oldest_expires = dead_letter.oldest.and_then(|at| Some(at.plus(retention?)));
             // K13: retention counts from a time that is older than the letter.
             if !append_time && dead_letter.oldest_expires.is_some_and(|at| at <= self.client.clock.now()) {
@@ -243,7 +275,8 @@ impl Relocate for Kafka {
         {
             provision::make(&self.client, &Change::Create { resource: wish }).await?;
         }
-        Ok(Box::new(relocate::Session::begin(&self.client, &names, &marks, task).await?))
+        let lanes = provision::lanes(channel);
+        Ok(Box::new(relocate::Session::begin(&self.client, &names, &marks, task, lanes).await?))
     }
 }
 

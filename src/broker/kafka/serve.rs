@@ -21,7 +21,6 @@ use super::producer::{Lane, Record};
 use super::raw;
 use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState};
 use crate::clock::Time;
-use crate::letter::{Headers, Value};
 
 /// Records of one partition that are held in memory while they wait, and their bytes.
 const HELD: (usize, usize) = (2_000, 4 * 1024 * 1024);
@@ -64,9 +63,10 @@ impl Held {
         self.queue.len() < HELD.0 / 2 && self.bytes < HELD.1 / 2
     }
 
-    fn drop_first(&mut self, count: usize) {
-        let count = count.min(self.queue.len());
-        self.bytes -= self.queue.drain(..count).map(|waiting| waiting.bytes).sum::<usize>();
+    fn take_first(&mut self, count: usize) -> impl Iterator<Item = Waiting> + '_ {
+        let first = self.queue.drain(..count.min(self.queue.len()));
+        let bytes = &mut self.bytes;
+        first.inspect(|waiting| *bytes -= waiting.bytes)
     }
 }
 
@@ -116,6 +116,8 @@ struct Inner {
     lane: Lane,
     held: BTreeMap<(String, i32), Held>,
     paused: HashSet<(String, i32)>,
+    /// The last transaction failed: what was fetched is not what comes next.
+    broken: bool,
 }
 
 /// A relay's hold on the tiers of some channels.
@@ -193,13 +195,29 @@ impl Inner {
         // One id per relay: the group's generation fences a relay that lost its partitions.
         let id: String = format!("redrive.relay.{group}.{owner}").chars().take(200).collect();
         let lane = Lane::open(&client, &id, 10_000_000)?;
-        Ok(Self { client, tiers, consumer, watch, lane, held: BTreeMap::new(), paused: HashSet::new() })
+        Ok(Self {
+            client,
+            tiers,
+            consumer,
+            watch,
+            lane,
+            held: BTreeMap::new(),
+            paused: HashSet::new(),
+            broken: false,
+        })
     }
 
-    fn fetch(&mut self) -> Result<()> {
+    /// Fetches for a while, or until so many are due: then they need not wait for others.
+    fn fetch(&mut self, enough: usize) -> Result<()> {
         let until = Instant::now() + FETCH;
+        let now = self.client.clock.now();
+        let is_due = |held: &Held| held.queue.iter().take_while(|waiting| waiting.due <= now).count();
+        let mut due: usize = self.held.values().map(is_due).sum();
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = match due >= enough {
+                true => Duration::ZERO,
+                false => until.saturating_duration_since(Instant::now()),
+            };
             self.rebalanced()?;
             match self.consumer.poll(left.max(Duration::from_millis(1))) {
                 None => return Ok(()),
@@ -210,10 +228,6 @@ impl Inner {
                         Timestamp::LogAppendTime(ms) | Timestamp::CreateTime(ms) => Time::from_millis(ms),
                         Timestamp::NotAvailable => self.client.clock.now(),
                     };
-                    let headers: Headers = raw::headers(&record)
-                        .into_iter()
-                        .map(|(name, value)| (name, value.map_or(Value::Null, Value::from_bytes)))
-                        .collect();
                     let bytes = record.payload_len() + record.key_len() + 200;
                     let waiting = Waiting {
                         bytes,
@@ -226,10 +240,11 @@ impl Inner {
                                 .then(|| record.partition()),
                             key: record.key().map(Bytes::copy_from_slice),
                             value: record.payload().map(Bytes::copy_from_slice),
-                            headers,
+                            headers: raw::headers(&record),
                             timestamp: None,
                         },
                     };
+                    due += usize::from(waiting.due <= now);
                     let key = (topic.to_owned(), record.partition());
                     let held = self.held.entry(key.clone()).or_default();
                     held.queue.push_back(waiting);
@@ -245,7 +260,7 @@ impl Inner {
                     }
                 }
             }
-            if Instant::now() >= until {
+            if due >= enough || Instant::now() >= until {
                 return Ok(());
             }
         }
@@ -273,15 +288,22 @@ impl Inner {
     }
 
     fn carry(&mut self, limit: usize) -> Result<Carried> {
-        self.fetch()?;
+        if self.broken {
+            // Nothing of it was committed, or the group's offsets tell: once nothing of it can be any more, begin
+            // again from there.
+            self.lane = self.lane.renewed()?;
+            self.rewind()?;
+            self.broken = false;
+        }
+        self.fetch(limit)?;
         self.rebalanced()?;
         let now = self.client.clock.now();
         let mut carried = Carried::default();
         let mut batch: Vec<Record> = Vec::new();
         let mut offsets = TopicPartitionList::new();
-        let mut taken: Vec<((String, i32), usize)> = Vec::new();
+        let mut taken: Vec<(String, i32)> = Vec::new();
         let mut late: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
-        for (key, held) in &self.held {
+        for (key, held) in &mut self.held {
             let queue = &held.queue;
             let due = queue.iter().take_while(|waiting| waiting.due <= now).count();
             let count = due.min(limit - batch.len());
@@ -292,33 +314,29 @@ impl Inner {
             if count == 0 {
                 continue;
             }
-            for waiting in queue.iter().take(count) {
-                batch.push(waiting.record.clone());
-                late.entry(key.0.clone()).or_default().push(now.since(waiting.due));
-            }
             if let Some(last) = queue.get(count - 1) {
                 let added = offsets.add_partition_offset(&key.0, key.1, Offset::Offset(last.offset + 1));
                 added.map_err(|error| self.client.error("record how far a tier was carried", &error))?;
             }
-            taken.push((key.clone(), count));
+            let late = late.entry(key.0.clone()).or_default();
+            for waiting in held.take_first(count) {
+                late.push(now.since(waiting.due));
+                batch.push(waiting.record);
+            }
+            taken.push(key.clone());
         }
         if batch.is_empty() {
             return Ok(carried);
         }
         if let Err(error) = self.send(&batch, &offsets) {
-            // Nothing was committed, or the group's offsets tell: once nothing of it can be any more, begin again
-            // from there.
-            self.lane = self.lane.renewed()?;
-            self.rewind()?;
+            self.broken = true;
+            self.held.clear();
             let kind = if error.kind == ErrorKind::Fenced { ErrorKind::Unreachable } else { error.kind };
             return Err(BrokerError { kind, ..error });
         }
-        for (key, count) in taken {
-            if let Some(held) = self.held.get_mut(&key) {
-                held.drop_first(count);
-                if held.low() && self.paused.remove(&key) {
-                    self.flow(&key, true)?;
-                }
+        for key in taken {
+            if self.held.get(&key).is_some_and(Held::low) && self.paused.remove(&key) {
+                self.flow(&key, true)?;
             }
         }
         carried.moved = late.into_iter().collect();
@@ -331,9 +349,9 @@ impl Inner {
         })?;
         let all: Vec<&Record> = batch.iter().collect();
         for (report, record) in self.lane.write(&all)?.into_iter().zip(batch) {
-            if let Err(code) = report {
+            if let Err(why) = report {
                 self.lane.abort();
-                let error = KafkaError::MessageProduction(code);
+                let error = KafkaError::MessageProduction(why.code);
                 return Err(self.client.error(&format!("send to {}", record.topic), &error));
             }
         }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::clock::{Time, rough};
-use crate::ledger::RunRow;
+use crate::ledger::{RunRow, Summary};
 use crate::manifest::{Head, OrderPolicy, Why};
 use crate::render::units::{bytes, count, minute, number};
 use crate::render::{Line, Ui};
+use crate::run::overtaken::Overtaken;
 use crate::run::pace::time_for;
 use crate::run::prepare::Prepared;
 use crate::run::recovery::Orders;
@@ -84,6 +85,7 @@ fn words(why: Why) -> &'static str {
         Why::MovedBefore => {
             "moved by an earlier run, and handed out again by the broker (--moved-before sends again)"
         }
+        Why::Overtaken => "overtaken: a later message of their group is where they died",
         Why::Gone => "gone since they were selected",
         Why::Changed => "not what they were when they were selected",
         Why::OpenElsewhere => "left open by another run, which has to be resumed",
@@ -169,6 +171,7 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
             }
         }
     }
+    lines.extend(overtaken(&it.prepared.overtaken, summary));
     lines.push(Line::new());
     lines.push(format!("to        {}, set by the topology", it.target).into());
     if let Some(reach) = it.reach {
@@ -206,6 +209,32 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
     lines.push(format!("stops     {refail}{errors}").into());
     lines.push(Line::new());
     lines
+}
+
+/// K38: letters that would put something old over something new.
+fn overtaken(overtaken: &Overtaken, summary: &Summary) -> Option<Line> {
+    let left = summary.kept.iter().any(|(why, ..)| *why == Why::Overtaken);
+    if let Some(messages) = overtaken.unread {
+        let text = format!(
+            "overtaken not looked at: {} would have to be read (--skip-overtaken does)",
+            count(messages, "message", "messages")
+        );
+        return Some(text.into());
+    }
+    if let Some(why) = &overtaken.unknown {
+        return Some(format!("overtaken not known: could not {why}").into());
+    }
+    if overtaken.letters == 0 || left {
+        return None;
+    }
+    let more = if overtaken.letters > overtaken.named.len() as u64 { ", …" } else { "" };
+    Some(
+        Line::new().text("overtaken ").bold(number(overtaken.letters)).text(format!(
+            " of them ({}): a later message of their group is where they died: {}{more} (--skip-overtaken leaves them)",
+            count(overtaken.groups, "group", "groups"),
+            overtaken.named.join(", ")
+        )),
+    )
 }
 
 fn time(it: &Before<'_>) -> String {
@@ -252,6 +281,16 @@ fn kept_json(prepared: &Prepared) -> Vec<serde_json::Value> {
     prepared.summary.kept.iter().map(entry).collect()
 }
 
+fn overtaken_json(overtaken: &Overtaken) -> serde_json::Value {
+    json!({
+        "letters": overtaken.letters,
+        "groups": overtaken.groups,
+        "named": overtaken.named,
+        "unread": overtaken.unread,
+        "unknown": overtaken.unknown,
+    })
+}
+
 fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
     let summary = &it.prepared.summary;
     let kept = kept_json(it.prepared);
@@ -282,6 +321,7 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "kept": kept,
         "waiting": waiting,
         "repeated": summary.repeated,
+        "overtaken": overtaken_json(&it.prepared.overtaken),
         "looking": it.prepared.cost,
         "next": next,
     })

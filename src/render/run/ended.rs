@@ -245,6 +245,7 @@ pub fn reason(code: &str) -> &str {
         "too_large" => "larger than the broker takes",
         "no_group" => "without their ordering key",
         "moved_before" => "moved by an earlier run",
+        "overtaken" => "overtaken by a later message of its group",
         "gone" => "gone",
         "changed" => "not what they were",
         "twin" => "equal to one that was sent, settled unsent",

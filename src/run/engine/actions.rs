@@ -184,7 +184,7 @@ impl Engine<'_> {
     /// A letter that is gone was perhaps moved by this run, before a crash: the marks tell.
     async fn what_is_missing(&mut self, missing: &[(u64, Missing)]) -> Vec<(u64, Absent)> {
         let gone: Vec<u64> =
-            missing.iter().filter(|(_, why)| *why == Missing::Gone).map(|(seq, _)| *seq).collect();
+            missing.iter().filter(|(_, why)| *why != Missing::NotSeen).map(|(seq, _)| *seq).collect();
         let intents: Vec<Intent> = gone.iter().filter_map(|seq| self.intent(*seq)).collect();
         let proofs = match intents.is_empty() || self.job.settings.without_lookup {
             true => Vec::new(),
@@ -199,7 +199,8 @@ impl Engine<'_> {
         missing
             .iter()
             .map(|(seq, why)| match why {
-                Missing::Gone if moved.contains(seq) => (*seq, Absent::Moved),
+                Missing::Gone | Missing::Moved if moved.contains(seq) => (*seq, Absent::Moved),
+                Missing::Moved => (*seq, Absent::MovedBefore),
                 Missing::Gone => (*seq, Absent::Gone),
                 Missing::NotSeen => (*seq, Absent::NotSeen),
             })
@@ -511,6 +512,7 @@ fn entry<'l>(
         Write::Failed => (Some(LetterState::Failed), 0, Some(("failed", code, text, None))),
         Write::InDoubt => (Some(LetterState::InDoubt), 0, Some(("in_doubt", code, text, None))),
         Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),
+        Write::MovedBefore => (Some(LetterState::Gone), 0, Some(("skipped", "moved_before", None, None))),
         Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
         Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
         Write::NotSeen => (None, 0, Some(("untouched", "not_seen", None, None))),

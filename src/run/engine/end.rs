@@ -101,7 +101,10 @@ impl Engine<'_> {
             false => None,
             true => match self.job.mover.trim().await {
                 Ok(said) => said,
-                Err(error) => Some(format!("moved letters were not trimmed: could not {error}")),
+                Err(error) => {
+                    let hint = error.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+                    Some(format!("moved letters were not trimmed: could not {error}{hint}"))
+                }
             },
         };
         if let Err(error) = self.job.mover.end().await {

@@ -76,6 +76,7 @@ fn sent(open: bool, moved_before: &MovedBefore) -> (Vec<u64>, Vec<u64>) {
         order: OrderPolicy::Group,
         dedupe: true,
         past_dedup_window: false,
+        skip_overtaken: false,
         any_origin: false,
         now: hostile.clock().now(),
         open_elsewhere: &open,

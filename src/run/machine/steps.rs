@@ -254,7 +254,8 @@ impl Machine {
     pub(super) fn missing(&mut self, seq: Seq, why: Absent) {
         let Some(letter) = self.letters.get(&seq) else { return };
         let (group, kind, open) = (letter.group, letter.kind, letter.open);
-        let gone = why == Absent::Gone || (why == Absent::NotSeen && mutated("m15"));
+        let gone =
+            matches!(why, Absent::Gone | Absent::MovedBefore) || (why == Absent::NotSeen && mutated("m15"));
         match kind {
             // Moved before; the original is gone, or is not shown to us.
             Kind::Published if gone || why == Absent::Moved => {
@@ -273,6 +274,12 @@ impl Machine {
                 self.note_arrived(seq);
             }
             Kind::Send if open => self.doubt(seq),
+            // Where it should be, by another run: those behind it may follow.
+            Kind::Send if why == Absent::MovedBefore => {
+                self.tally.skipped += 1;
+                self.finish(seq, Write::MovedBefore);
+                self.leave(seq, group);
+            }
             Kind::Send if gone && (self.rules.allow_gone || mutated("m15")) => {
                 self.tally.skipped += 1;
                 self.finish(seq, Write::Gone);
@@ -387,7 +394,7 @@ impl Machine {
         self.ready.remove(&seq);
         self.claimable.remove(&seq);
         self.to_settle.remove(&seq);
-        if matches!(write, Write::Settled | Write::Twin | Write::Gone) {
+        if matches!(write, Write::Settled | Write::Twin | Write::Gone | Write::MovedBefore) {
             self.hand.remove(&seq);
         } else {
             self.give_back(seq);

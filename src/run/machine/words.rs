@@ -87,6 +87,8 @@ pub enum Write {
     InDoubt,
     /// Not in the queue any more, and the broker can tell.
     Gone,
+    /// Another run has moved it since it was selected.
+    MovedBefore,
     /// Settled unsent: an equal letter was sent.
     Twin,
     /// Not sent because of `behind`.
@@ -195,6 +197,8 @@ pub enum Absent {
     Gone,
     /// Not in the queue, and a mark of this run says that it was moved.
     Moved,
+    /// A mark of another run says that it was moved.
+    MovedBefore,
     /// Not visible.
     NotSeen,
 }

@@ -406,7 +406,7 @@ impl World {
                     self.named.insert(*seq);
                     (LetterState::InDoubt, attempt)
                 }
-                Write::Gone => (LetterState::Gone, attempt),
+                Write::Gone | Write::MovedBefore => (LetterState::Gone, attempt),
                 Write::Twin => (LetterState::Twin, attempt),
                 Write::Held { .. } | Write::NotSeen => continue,
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -361,6 +361,31 @@ impl App {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
         self.admin().delete_records(&list, &AdminOptions::new()).await.unwrap();
+    }
+
+    /// Deletes all records of a topic.
+    pub async fn trim_all(&self, topic: &str) {
+        let mut ends = HashMap::new();
+        for read in self.read(topic) {
+            ends.insert(read.partition, read.offset + 1);
+        }
+        for (partition, end) in ends {
+            self.trim(topic, partition, end).await;
+        }
+    }
+
+    /// Makes a topic, with the broker's own settings.
+    pub async fn create(&self, topic: &str, partitions: i32) {
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        for made in self.admin().create_topics([&new], &AdminOptions::new()).await.unwrap() {
+            made.unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        let known = || self.admin().inner().fetch_metadata(Some(topic), Duration::from_secs(5)).unwrap();
+        while known().topics()[0].partitions().is_empty() {
+            assert!(Instant::now() < until, "{topic} is not there");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Names of all consumer groups.

@@ -4,6 +4,8 @@
 mod adapter;
 pub mod bench;
 mod faults;
+mod lanes;
+mod looking;
 mod moving;
 mod program;
 mod proxy;

@@ -1,4 +1,4 @@
-//! A proxy between the program and a broker that holds, breaks, or loses the answer to a commit. Clients come to it
+//! A proxy between the program and a broker that holds, breaks, delays a commit or loses the answer to it. Clients come to it
 //! because the broker's second listener advertises its port.
 
 use std::io::{Read, Write};
@@ -17,6 +17,11 @@ struct State {
     /// Answers to commits that are still to be lost.
     to_lose: AtomicU32,
     lost: AtomicU32,
+    /// For so many milliseconds the next commit is held back.
+    late: AtomicU32,
+    delayed: AtomicU32,
+    /// The broker says that it knows no newer version of this call.
+    caps: Mutex<Option<(u16, u16)>>,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -76,6 +81,20 @@ impl Proxy {
         self.state.to_lose.fetch_add(count, Ordering::SeqCst);
     }
 
+    /// The next commit arrives so much later.
+    pub fn delay_commit(&self, by: Duration) {
+        self.state.late.store(u32::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Of this call only versions up to this one are known, for connections that are made from now on.
+    pub fn know_only(&self, call: u16, version: u16) {
+        *self.state.caps.lock().unwrap() = Some((call, version));
+    }
+
+    pub fn delayed(&self) -> u32 {
+        self.state.delayed.load(Ordering::SeqCst)
+    }
+
     pub fn lost(&self) -> u32 {
         self.state.lost.load(Ordering::SeqCst)
     }
@@ -99,6 +118,11 @@ fn requests(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &Atom
         }
         wait(state);
         let commits = u16::from_be_bytes([head[4], head[5]]) == END;
+        let late = if commits { state.late.swap(0, Ordering::SeqCst) } else { 0 };
+        if late > 0 {
+            state.delayed.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(u64::from(late)));
+        }
         let take = |left: u32| left.checked_sub(1);
         if commits && state.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
             losing.store(true, Ordering::SeqCst);
@@ -113,8 +137,14 @@ fn requests(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &Atom
 
 fn answers(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &AtomicBool) {
     let mut part = [0; 65_536];
+    let mut first = true;
     while let Ok(length) = from.read(&mut part) {
         wait(state);
+        if std::mem::take(&mut first)
+            && let Some((call, version)) = *state.caps.lock().unwrap()
+        {
+            cap(&mut part[..length], call, version);
+        }
         if losing.load(Ordering::SeqCst) {
             state.lost.fetch_add(1, Ordering::SeqCst);
             break;
@@ -125,4 +155,13 @@ fn answers(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &Atomi
     }
     let _ = to.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
+}
+
+/// The first answer of a connection says which versions of each call the broker knows: length, number of the request,
+/// error, how many calls, then for each the call, its oldest and its newest version, and a byte of nothing.
+fn cap(answer: &mut [u8], call: u16, version: u16) {
+    let calls = usize::from(answer[10]).saturating_sub(1);
+    let entry = (0..calls).map(|n| 11 + 7 * n).find(|at| answer[*at..at + 2] == call.to_be_bytes());
+    let at = entry.expect("the broker tells of this call");
+    answer[at + 4..at + 6].copy_from_slice(&version.to_be_bytes());
 }

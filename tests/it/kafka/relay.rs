@@ -6,9 +6,11 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use redrive::letter::Message;
+use rustix::process::Signal;
 
 use super::bench::{Read, message};
 use super::program::Shop;
+use super::server::Server;
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -17,7 +19,7 @@ fn relay(shop: &Shop) -> Child {
         .command(&["relay", &shop.name])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(std::fs::File::create(shop.env.path("relay.err")).unwrap())
         .spawn()
         .unwrap()
 }
@@ -80,11 +82,51 @@ fn relays_that_are_killed_and_joined_carry_each_message_once_in_order_and_never_
     shop.app.produce(&tier, &messages(800..1_000), Duration::ZERO);
     let read = wait_for(&shop, 1_000, Duration::from_secs(90));
     end(second);
+    assert_carried(&shop, &tier, &read, 1_000);
+}
+
+#[test]
+fn a_broker_that_is_stopped_killed_or_restarted_under_a_relay_neither_loses_nor_repeats() {
+    let Some(server) = Server::start(&[]) else { return };
+    let shop = Shop::through(server.url(), server.url(), "1s");
+    let tier = format!("{}.retry-1s", shop.name);
+    let relay = relay(&shop);
+    let mut done = 0;
+    let mut through = |what: &str, fault: &dyn Fn()| {
+        shop.app.produce(&tier, &messages(done..done + 300), Duration::ZERO);
+        // While they are carried, or about to be.
+        std::thread::sleep(Duration::from_millis(1_000));
+        fault();
+        done += 300;
+        let read = wait_for(&shop, done, Duration::from_secs(90));
+        let words = std::fs::read_to_string(shop.env.path("relay.err")).unwrap();
+        assert_eq!(read.len(), done, "{what}: {words}");
+    };
+    through("nothing", &|| {});
+    through("stopped for a while", &|| {
+        server.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_secs(3));
+        server.signal(Signal::CONT);
+    });
+    through("killed", &|| {
+        server.signal(Signal::KILL);
+        server.again();
+    });
+    through("restarted in order", &|| {
+        server.signal(Signal::TERM);
+        server.again();
+    });
+    end(relay);
+    assert_carried(&shop, &tier, &shop.app.read(&shop.target()), done);
+}
+
+/// Each once, each key in order, none before its time.
+fn assert_carried(shop: &Shop, tier: &str, read: &[Read], count: usize) {
     let mut copies: BTreeMap<usize, usize> = BTreeMap::new();
     let mut last: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     let waited: BTreeMap<usize, _> =
-        shop.app.read(&tier).iter().map(|read| (body(read), read.timestamp.unwrap())).collect();
-    for one in &read {
+        shop.app.read(tier).iter().map(|read| (body(read), read.timestamp.unwrap())).collect();
+    for one in read {
         let n = body(one);
         *copies.entry(n).or_default() += 1;
         if let Some(key) = &one.message.key {
@@ -93,5 +135,5 @@ fn relays_that_are_killed_and_joined_carry_each_message_once_in_order_and_never_
         let late = one.timestamp.unwrap().millis() - waited[&n].plus(DELAY).millis();
         assert!(late >= 0, "{n} came {} ms early", -late);
     }
-    assert_eq!((copies.len(), read.len()), (1_000, 1_000), "lost, or there twice");
+    assert_eq!((copies.len(), read.len()), (count, count), "lost, or there twice");
 }

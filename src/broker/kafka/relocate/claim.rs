@@ -40,8 +40,8 @@ impl Inner {
                 Some((id, place)) if id == self.source.id && !self.marks.has(place) => {
                     by_partition.entry(place.partition).or_default().push((place.offset, *seq));
                 }
-                // Marked: moved before, by whatever run. Another topic's: not here.
-                Some((id, _)) if id == self.source.id => claims.missing.push((*seq, Missing::Gone)),
+                // Another topic's: not here.
+                Some((id, _)) if id == self.source.id => claims.missing.push((*seq, Missing::Moved)),
                 _ => claims.missing.push((*seq, Missing::NotSeen)),
             }
         }

@@ -1,7 +1,10 @@
 //! Moving letters on Kafka: copies and marks in one transaction (protocol §4, path T). Nothing of a batch is in
-//! doubt: after an unknown commit only the marks tell, and they are read behind a fence.
+//! doubt: after an unknown commit only the marks tell, and they are read behind a fence. A user who may not use
+//! transactions publishes, then marks (`plain`).
 
 mod claim;
+mod open;
+mod plain;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -22,23 +25,10 @@ use crate::broker::{
 };
 use crate::letter::{Place, Position};
 use crate::stamp;
+use open::{Begin, Target};
 
 /// Marks of letters that are gone are taken back at a run's end, at most this many.
 const TOMBSTONES: usize = 5_000;
-
-/// Facts of the topic that copies go to.
-#[derive(Debug, Clone)]
-struct Target {
-    name: Arc<str>,
-    max_bytes: u64,
-    compacted: bool,
-    /// Partitions of the dead-letter topic: a number means the same in both if they are as many.
-    same_partitions: bool,
-    append_time: bool,
-    retention: Option<Duration>,
-    /// How far back a record's time may lie.
-    before_max: Option<Duration>,
-}
 
 /// What blocks and therefore goes from thread to thread.
 struct Inner {
@@ -48,6 +38,8 @@ struct Inner {
     marks_topic: Arc<str>,
     task: Task,
     lane: Lane,
+    /// Of a channel with several lanes, the others.
+    more_lanes: Vec<Lane>,
     marks: Marks,
     lock: Lock,
     /// One reader a partition, where its next record comes from.
@@ -67,6 +59,8 @@ struct Inner {
     /// From where letters of this run that died again are looked for.
     seen: Vec<Extent>,
     refailed: u64,
+    /// What only a run without transactions needs.
+    watch: plain::Watch,
 }
 
 /// A letter in our hands.
@@ -90,6 +84,7 @@ fn place_of_receipt(receipt: &Receipt, topic_id: &str) -> Option<(u64, Place)> {
 /// The session of one run.
 pub(super) struct Session {
     inner: Option<Box<Inner>>,
+    plain: bool,
 }
 
 impl Session {
@@ -98,6 +93,7 @@ impl Session {
         names: &Names,
         marks_topic: &str,
         task: &Task,
+        lanes: u32,
     ) -> Result<Self> {
         let dead_letters = names.dead_letter.as_str();
         let source = Topic::read(client, dead_letters).await?;
@@ -110,16 +106,22 @@ impl Session {
             )
             .hint("select again"));
         }
-        let target = target(client, &task.target, source.partitions).await?;
-        let extents = source.extents(client).await?;
-        let pointers = Pointers::new(client, names);
-        let (client, marks_topic, task) = (client.clone(), Arc::from(marks_topic), task.clone());
-        let opened = tokio::task::spawn_blocking(move || {
-            open(client, source, target, marks_topic, task, extents, pointers)
-        });
+        let (target, goes_to) = open::target(client, &task.target, source.partitions).await?;
+        let begin = Begin {
+            extents: source.extents(client).await?,
+            ends: goes_to.extents(client).await?,
+            pointers: Pointers::new(client, names),
+            client: client.clone(),
+            marks_topic: Arc::from(marks_topic),
+            task: task.clone(),
+            source,
+            target,
+            lanes,
+        };
+        let opened = tokio::task::spawn_blocking(move || open::open(begin));
         let inner =
             opened.await.map_err(|error| BrokerError::new(ErrorKind::Other, action, error.to_string()))??;
-        Ok(Self { inner: Some(Box::new(inner)) })
+        Ok(Self { plain: inner.lane.is_plain(), inner: Some(Box::new(inner)) })
     }
 
     /// Runs a blocking step on a thread for such.
@@ -141,101 +143,13 @@ impl Session {
     }
 }
 
-async fn target(client: &Client, name: &str, partitions: i32) -> Result<Target> {
-    let topic = Topic::read(client, name).await?;
-    let asked = name.to_owned();
-    let settings = client
-        .admin(&format!("read the settings of {name}"), move |handle| {
-            handle.describe_configs(&asked, PATIENCE)
-        })
-        .await?;
-    let value =
-        |key: &str| settings.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.clone());
-    Ok(Target {
-        name: name.into(),
-        max_bytes: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
-        compacted: value("cleanup.policy").is_some_and(|text| text.contains("compact")),
-        same_partitions: topic.partitions == partitions,
-        append_time: topic.append_time,
-        retention: topic.retention,
-        before_max: value("message.timestamp.before.max.ms")
-            .and_then(|text| text.parse::<u64>().ok())
-            .map(Duration::from_millis),
-    })
-}
-
-/// The transactional id of a lane: of the dead-letter topic, not of the process (t06).
-fn lane_id(topic_id: &str, lane: u32) -> String {
-    format!("redrive.{topic_id}.{lane}")
-}
-
-/// Lock, fence, then read the marks to the high watermark (protocol §4.1). Blocks.
-fn open(
-    client: Client,
-    source: Topic,
-    target: Target,
-    marks_topic: Arc<str>,
-    task: Task,
-    extents: Vec<Extent>,
-    pointers: Pointers,
-) -> Result<Inner> {
-    let action = format!("lock {}", source.name);
-    let before = marks::read(&client, &marks_topic, &source.id, None, false)?;
-    let now = client.clock.now();
-    if let Some(lock) = &before.lock
-        && lock.alive(now)
-        && lock.owner != task.owner
-        && !task.take_over
-    {
-        let (seen, left) =
-            (crate::clock::rough(now.since(lock.at)), crate::clock::rough(lock.until().since(now)));
-        let message = format!(
-            "{} is held by run {} of {}, last seen {seen} ago; a dead holder loses it in {left}",
-            source.name, lock.run, lock.who
-        );
-        return Err(BrokerError::new(ErrorKind::Locked, action, message));
-    }
-    let lanes = before.lock.as_ref().map_or(1, |lock| lock.lanes.max(1));
-    let max_bytes = target.max_bytes;
-    let lane = Lane::open(&client, &lane_id(&source.id, 0), max_bytes)?;
-    // t12: a lane that a predecessor had and that nobody inits would go on committing.
-    for other in 1..lanes {
-        drop(Lane::open(&client, &lane_id(&source.id, other), max_bytes)?);
-    }
-    let lock = Lock::new(&task.run, &task.owner, &task.who, lanes, now, task.claim_for);
-    write_all(&client, &lane, &[marks::lock(&marks_topic, &source.id, &lock)])?;
-    let marks = marks::read(&client, &marks_topic, &source.id, Some(&task.run), true)?;
-    let ends = extents.iter().map(|extent| (extent.partition, *extent)).collect();
-    let seen = extents.iter().map(|extent| Extent { low: extent.end, ..*extent }).collect();
-    Ok(Inner {
-        client,
-        source,
-        target,
-        marks_topic,
-        task,
-        lane,
-        marks,
-        lock,
-        readers: BTreeMap::new(),
-        pointers,
-        keeps_times: false,
-        ends,
-        held: BTreeMap::new(),
-        claims: 0,
-        looked: Instant::now(),
-        broken: false,
-        seen,
-        refailed: 0,
-    })
-}
-
-/// A transaction of records that must not be refused.
+/// A transaction of records that must not be refused; on a plain lane each of them by itself.
 fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
     let all: Vec<&Record> = records.iter().collect();
     for (report, record) in lane.write(&all)?.into_iter().zip(records) {
-        if let Err(code) = report {
+        if let Err(why) = report {
             lane.abort();
-            let error = rdkafka::error::KafkaError::MessageProduction(code);
+            let error = rdkafka::error::KafkaError::MessageProduction(why.code);
             return Err(client.error(&format!("write to {}", record.topic), &error));
         }
     }
@@ -247,25 +161,14 @@ impl Inner {
     fn write(&mut self, records: &[&Record]) -> Result<Vec<Report>> {
         let written = self.lane.write(records);
         self.broken |= written.is_err();
-        written.map_err(|error| self.fenced(error))
+        written.map_err(|error| fenced(&self.lane, error))
     }
 
     fn write_all(&mut self, records: &[Record]) -> Result<()> {
         let written = write_all(&self.client, &self.lane, records);
         self.broken |= written.is_err();
-        written.map_err(|error| self.fenced(error))
-    }
-
-    /// Fenced: by a successor, or because the transaction grew too old, which the marks tell apart (protocol §4.4).
-    fn fenced(&self, error: BrokerError) -> BrokerError {
-        match error.kind {
-            ErrorKind::Fenced if self.lane.too_old() => BrokerError {
-                kind: ErrorKind::Unknown,
-                message: "the broker ended a transaction that took too long".to_owned(),
-                ..error
-            },
-            _ => taken_over(error),
-        }
+        self.watch.wrote(records.len());
+        written.map_err(|error| fenced(&self.lane, error))
     }
 
     /// After a transaction that did not end as it should.
@@ -273,23 +176,30 @@ impl Inner {
         if self.broken { self.fence() } else { Ok(()) }
     }
 
-    /// A new producer under the same id, behind which nothing sent before can be committed, and the marks as they
+    /// New producers under the same ids, behind which nothing sent before can be committed, and the marks as they
     /// then are (protocol §4.1). Not if somebody took over: that would fence the successor.
     fn fence(&mut self) -> Result<()> {
         self.broken = true;
-        let lock = marks::read(&self.client, &self.marks_topic, &self.source.id, None, false)?.lock;
-        self.mine(lock)?;
+        self.read_marks(false)?;
         self.lane = self.lane.renewed()?;
-        let (topic, run) = (&self.marks_topic, &self.task.run);
-        let mut marks = marks::read(&self.client, topic, &self.source.id, Some(run), true)?;
-        self.mine(marks.lock.take())?;
-        self.marks = marks;
+        for lane in &mut self.more_lanes {
+            *lane = lane.renewed()?;
+        }
+        self.read_marks(true)?;
         self.broken = false;
         Ok(())
     }
 
-    fn mine(&self, lock: Option<Lock>) -> Result<()> {
-        match lock {
+    /// What was marked since the marks were read last; an error if somebody took over.
+    fn read_marks(&mut self, to_high_watermark: bool) -> Result<()> {
+        let (topic, id, run) = (&self.marks_topic, &self.source.id, Some(self.task.run.as_str()));
+        marks::read_on(&self.client, topic, id, run, to_high_watermark, &mut self.marks)?;
+        self.watch.read();
+        self.mine()
+    }
+
+    fn mine(&self) -> Result<()> {
+        match &self.marks.lock {
             Some(lock) if lock.owner != self.task.owner => Err(taken_over(BrokerError::new(
                 ErrorKind::Fenced,
                 format!("move letters of {}", self.source.name),
@@ -301,7 +211,13 @@ impl Inner {
 
     fn heartbeat(&mut self, free: bool) -> Result<()> {
         self.mend()?;
-        self.lock.at = self.client.clock.now();
+        self.look_at_lock(Duration::ZERO)?;
+        let now = self.client.clock.now();
+        // Silent for so long that a successor without transactions, who fences nobody, may have it by now.
+        if now >= self.lock.until() {
+            self.read_marks(false)?;
+        }
+        self.lock.at = now;
         self.lock.free = free;
         let mut records = vec![marks::lock(&self.marks_topic, &self.source.id, &self.lock)];
         if free {
@@ -373,6 +289,18 @@ impl Inner {
     }
 }
 
+/// Fenced: by a successor, or because the transaction grew too old, which the marks tell apart (protocol §4.4).
+fn fenced(lane: &Lane, error: BrokerError) -> BrokerError {
+    match error.kind {
+        ErrorKind::Fenced if lane.too_old() => BrokerError {
+            kind: ErrorKind::Unknown,
+            message: "the broker ended a transaction that took too long".to_owned(),
+            ..error
+        },
+        _ => taken_over(error),
+    }
+}
+
 fn taken_over(error: BrokerError) -> BrokerError {
     if error.kind != ErrorKind::Fenced {
         return error;
@@ -429,17 +357,15 @@ impl Mover for Session {
     }
 
     async fn prove(&mut self, intents: &[Intent]) -> Result<Vec<Proof>> {
-        let asked: Vec<Option<Place>> =
-            intents.iter().map(|intent| browse::place_of(&intent.position).map(|(_, place)| place)).collect();
+        let asked: Vec<(u64, Option<Place>)> = intents
+            .iter()
+            .map(|intent| (intent.seq, browse::place_of(&intent.position).map(|(_, place)| place)))
+            .collect();
+        let ends = self.ends_of_target().await?;
         self.step(move |inner| {
             // Behind the fence of init_transactions nothing sent before can arrive any more.
             inner.mend()?;
-            let proof = |place: Option<Place>| match place {
-                Some(place) if inner.marks.by_run(place) => Proof::Arrived(Published::default()),
-                Some(_) => Proof::Absent,
-                None => Proof::Unknown,
-            };
-            Ok(asked.into_iter().map(proof).collect())
+            inner.prove(&asked, &ends)
         })
         .await
     }
@@ -482,6 +408,17 @@ impl Mover for Session {
         }
         crate::broker::kafka::provision::delete_below(&client, &source.name, &open).await?;
         Ok(Some(format!("trimmed {}: {records} offsets before the lowest open letter are gone", source.name)))
+    }
+
+    fn transactional(&self) -> bool {
+        !self.plain
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let words = "this user may not use transactions (Write on TransactionalId redrive.*): each copy is sent, then \
+                     its letter is marked. Copies whose answer is lost are looked for, else they are in doubt; a run of \
+                     another machine may send again what was sent and not marked";
+        if self.plain { vec![words.to_owned()] } else { Vec::new() }
     }
 
     async fn end(mut self: Box<Self>) -> Result<()> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-use super::{Inner, Target, place_of_receipt};
+use super::open::Target;
+use super::{Inner, fenced, place_of_receipt};
 use crate::broker::kafka::browse;
 use crate::broker::kafka::marks;
-use crate::broker::kafka::producer::{Record, Report, purged};
+use crate::broker::kafka::producer::{Lane, Record, Report, Undelivered};
 use crate::broker::{BrokerError, ErrorKind, Fate, Outgoing, Published, Receipt, Result, Settled};
 use crate::clock::Time;
 use crate::letter::{Message, Place, Value};
@@ -17,6 +18,52 @@ use crate::stamp;
 
 /// Bytes that a record takes beside key, value and headers (kafka-real §6: 82 with a 10 B key), with room.
 const OVERHEAD: u64 = 200;
+
+/// Letters of a lane below which a batch goes in one transaction: two would only cost another commit.
+const SIDE_BY_SIDE: usize = 500;
+
+/// What came of one transaction.
+enum Part {
+    /// Where each record lies.
+    Committed(Vec<Report>),
+    /// Records were refused; it was aborted.
+    Refused(Vec<Report>),
+    /// It did not happen, or (`Unknown`) only the marks tell.
+    Failed(BrokerError),
+}
+
+/// One transaction of these records.
+fn attempt(lane: &Lane, records: &[&Record]) -> Part {
+    let begun = std::time::Instant::now();
+    let reports = match lane.write(records) {
+        Ok(reports) => reports,
+        Err(error) => return Part::Failed(fenced(lane, error)),
+    };
+    if reports.iter().any(std::result::Result::is_err) {
+        lane.abort();
+        return Part::Refused(reports);
+    }
+    let produced = begun.elapsed();
+    match lane.commit() {
+        Ok(()) => {
+            let (count, whole) = (records.len(), begun.elapsed());
+            tracing::debug!(target: "kafka", "{count} records: produced in {produced:?}, committed after {whole:?}");
+            Part::Committed(reports)
+        }
+        Err(error) => Part::Failed(fenced(lane, error)),
+    }
+}
+
+/// The lane of a letter: that of its group; without one, that of its partition.
+fn lane_of(group: Option<&str>, place: Place, lanes: usize) -> usize {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    match group {
+        Some(group) => group.hash(&mut hasher),
+        None => place.partition.hash(&mut hasher),
+    }
+    usize::try_from(hasher.finish() % lanes.max(1) as u64).unwrap_or(0)
+}
 
 /// A batch on its way.
 struct Batch {
@@ -26,6 +73,12 @@ struct Batch {
 }
 
 impl Batch {
+    /// The copies of a part, then their marks.
+    fn together<'a>(&'a self, part: &[usize], notes: &'a [Record]) -> Vec<&'a Record> {
+        let copies = part.iter().filter_map(|index| self.records[*index].as_ref().map(|(copy, _)| copy));
+        copies.chain(notes).collect()
+    }
+
     /// This letter does not go: whatever stands behind it in its group does not either (t08, m23).
     fn drop_out(&mut self, index: usize, fate: Fate) {
         self.fates[index] = Some(fate);
@@ -44,6 +97,10 @@ impl Inner {
     /// One transaction; in halves if a record is refused, until the one is known.
     pub(super) fn transfer(&mut self, letters: Vec<Outgoing>) -> Result<Vec<Fate>> {
         self.mend()?;
+        if self.lane.is_plain() {
+            let why = "this user may not use transactions";
+            return Err(BrokerError::new(ErrorKind::Denied, "move in one transaction", why));
+        }
         let count = letters.len();
         let mut batch = Batch {
             records: letters.iter().map(|_| None).collect(),
@@ -64,7 +121,7 @@ impl Inner {
             }
         }
         let all: Vec<usize> = (0..count).collect();
-        if let Err(error) = self.commit(&mut batch, &all) {
+        if let Err(error) = self.commit_in_lanes(&mut batch, &all) {
             // What was committed before stays so: only the marks can say what that was.
             let some = batch.fates.iter().any(|fate| matches!(fate, Some(Fate::Moved(_))));
             self.broken = true;
@@ -74,44 +131,107 @@ impl Inner {
         Ok(batch.fates.into_iter().map(|fate| fate.unwrap_or(Fate::Withdrawn)).collect())
     }
 
+    /// A large batch goes in a transaction per lane, side by side; a group stays in one of them. What a lane commits
+    /// is moved, whatever becomes of the others.
+    fn commit_in_lanes(&mut self, batch: &mut Batch, all: &[usize]) -> Result<()> {
+        let lanes = 1 + self.more_lanes.len();
+        if lanes == 1 || all.len() < SIDE_BY_SIDE * lanes {
+            return self.commit(batch, all);
+        }
+        let mut parts: Vec<Vec<usize>> = vec![Vec::new(); lanes];
+        for index in all {
+            if let Some((_, place)) = &batch.records[*index] {
+                parts[lane_of(batch.letters[*index].group.as_deref(), *place, lanes)].push(*index);
+            }
+        }
+        let notes: Vec<Vec<Record>> = parts.iter().map(|part| self.notes(batch, part)).collect();
+        let done: Vec<Part> = {
+            let records: Vec<Vec<&Record>> =
+                parts.iter().zip(&notes).map(|(p, n)| batch.together(p, n)).collect();
+            let lanes = std::iter::once(&mut self.lane).chain(&mut self.more_lanes);
+            std::thread::scope(|scope| {
+                let running: Vec<_> = lanes
+                    .zip(&records)
+                    .map(|(lane, records)| scope.spawn(move || attempt(lane, records)))
+                    .collect();
+                let ended = |one: std::thread::ScopedJoinHandle<'_, Part>| {
+                    one.join().unwrap_or_else(|_| {
+                        Part::Failed(BrokerError::new(ErrorKind::Unknown, "send", "a lane ended early"))
+                    })
+                };
+                running.into_iter().map(ended).collect()
+            })
+        };
+        let mut failed = None;
+        let mut again = Vec::new();
+        for (part, done) in parts.into_iter().zip(done) {
+            match done {
+                Part::Committed(reports) => self.take_moved(batch, &part, &reports),
+                // By itself, so that the one that is refused is known.
+                Part::Refused(_) => again.push(part),
+                Part::Failed(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if again.is_empty() {
+            return Ok(());
+        }
+        self.fence()?;
+        again.iter().try_for_each(|part| self.commit(batch, part))
+    }
+
+    /// The marks of a part of a batch.
+    fn notes(&self, batch: &Batch, part: &[usize]) -> Vec<Record> {
+        let now = self.client.clock.now();
+        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+        let note = |index: &usize| {
+            let (_, place) = batch.records[*index].as_ref()?;
+            Some(marks::mark(topic, id, *place, run, batch.letters[*index].seq, now))
+        };
+        part.iter().filter_map(note).collect()
+    }
+
+    fn take_moved(&mut self, batch: &mut Batch, part: &[usize], reports: &[Report]) {
+        for (index, report) in part.iter().zip(reports) {
+            if let Some((_, place)) = batch.records[*index].take() {
+                self.marks.add(place);
+                self.held.remove(&place);
+            }
+            batch.fates[*index] = Some(Fate::Moved(Published { at: at(report) }));
+        }
+    }
+
     fn commit(&mut self, batch: &mut Batch, indexes: &[usize]) -> Result<()> {
         let open: Vec<usize> =
             indexes.iter().copied().filter(|index| batch.records[*index].is_some()).collect();
         if open.is_empty() {
             return Ok(());
         }
-        let now = self.client.clock.now();
-        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
-        let copies = || open.iter().filter_map(|index| Some((*index, batch.records[*index].as_ref()?)));
-        let notes: Vec<Record> = copies()
-            .map(|(index, (_, place))| marks::mark(topic, id, *place, run, batch.letters[index].seq, now))
-            .collect();
-        let records: Vec<&Record> = copies().map(|(_, (record, _))| record).chain(&notes).collect();
-        let reports = self.lane.write(&records);
-        self.broken |= reports.is_err();
-        let reports = reports.map_err(|error| self.fenced(error))?;
+        let notes = self.notes(batch, &open);
+        let reports = match attempt(&self.lane, &batch.together(&open, &notes)) {
+            Part::Committed(reports) => {
+                self.take_moved(batch, &open, &reports);
+                return Ok(());
+            }
+            Part::Refused(reports) => reports,
+            Part::Failed(error) => {
+                self.broken = true;
+                return Err(error);
+            }
+        };
         let (copies, notes) = reports.split_at(open.len());
         let refusals = || notes.iter().chain(copies).filter_map(|report| report.as_ref().err().copied());
         // The client purges what waits behind a refused record: that says nothing of the purged ones.
-        let refusal = refusals().find(|code| !purged(code)).or_else(|| refusals().next());
-        let Some(code) = refusal else {
-            self.lane.commit().map_err(|error| self.fenced(error))?;
-            for (index, report) in open.iter().zip(copies) {
-                if let Some((_, place)) = batch.records[*index].take() {
-                    self.marks.add(place);
-                    self.held.remove(&place);
-                }
-                batch.fates[*index] = Some(Fate::Moved(Published { at: at(report) }));
-            }
-            return Ok(());
-        };
-        self.lane.abort();
-        let noted = notes.iter().all(|report| report.as_ref().err().is_none_or(purged));
+        let refusal = refusals().find(|why| !why.purged()).or_else(|| refusals().next());
+        let code = refusal.map_or(RDKafkaErrorCode::Unknown, |why| why.code);
+        let noted = notes.iter().all(|report| report.as_ref().err().is_none_or(Undelivered::purged));
         let topic = if noted { &self.target.name } else { &self.marks_topic };
         let error = self.client.error(&format!("send to {topic}"), &KafkaError::MessageProduction(code));
         // A broker refuses a whole batch for one of its records: a refusal is believed only of a record that went
         // alone. Anything else is about the connection or the rights, and the transaction is aborted.
-        let permanent = noted && copies.iter().any(|report| report.as_ref().is_err_and(refused));
+        let permanent = noted && copies.iter().any(|report| report.as_ref().is_err_and(Undelivered::refused));
         if !permanent {
             let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
             return Err(BrokerError { kind, ..error });
@@ -134,6 +254,9 @@ impl Inner {
     /// Copies without marks, each in a transaction of its own with a note that it was made: what proves it.
     pub(super) fn publish(&mut self, mut batch: Vec<Outgoing>) -> Result<Vec<Result<Published>>> {
         self.mend()?;
+        if self.lane.is_plain() {
+            return self.publish_plain(batch);
+        }
         let mut answers = Vec::with_capacity(batch.len());
         for letter in &mut batch {
             answers.push(self.publish_one(letter));
@@ -152,18 +275,18 @@ impl Inner {
         let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
         let note = marks::sent(topic, id, place, run, letter.seq, now);
         let reports = self.write(&[&copy, &note])?;
-        if let Some(code) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
+        if let Some(why) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
             self.lane.abort();
             self.broken = true;
             let action = format!("send to {}", self.target.name);
-            let error = self.client.error(&action, &KafkaError::MessageProduction(code));
+            let error = self.client.error(&action, &KafkaError::MessageProduction(why.code));
             // Aborted: the copy is surely not there.
             let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
             return Err(BrokerError { kind, ..error });
         }
         if let Err(error) = self.lane.commit() {
             self.broken = true;
-            return Err(self.fenced(error));
+            return Err(fenced(&self.lane, error));
         }
         Ok(Published { at: reports.first().and_then(at) })
     }
@@ -193,7 +316,7 @@ impl Inner {
     }
 
     /// The record that a copy becomes; takes the copy's headers.
-    fn record(&self, message: &mut Message, place: Place) -> Result<Record> {
+    pub(super) fn record(&self, message: &mut Message, place: Place) -> Result<Record> {
         let timestamp = match self.keeps_times {
             true => kept_time(&self.target, message, self.client.clock.now())?,
             // K16: never the old time, which retention would act on; it stands in a header.
@@ -207,20 +330,6 @@ impl Inner {
         let (claim, place) = place_of_receipt(receipt, &self.source.id)?;
         self.held.get(&place).filter(|held| held.claim == claim).map(|_| place)
     }
-}
-
-/// A refusal of the record itself.
-fn refused(code: &RDKafkaErrorCode) -> bool {
-    use RDKafkaErrorCode as C;
-    matches!(
-        code,
-        C::MessageSizeTooLarge
-            | C::InvalidMessage
-            | C::InvalidMessageSize
-            | C::InvalidTimestamp
-            | C::InvalidRecord
-            | C::PolicyViolation
-    )
 }
 
 /// The record that a copy becomes, or why the target would refuse it, which would fail its whole batch.

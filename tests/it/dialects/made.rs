@@ -30,7 +30,7 @@ fn prospects(context: &FailureContext) -> Vec<&'static str> {
     context.prospects.iter().map(word).collect()
 }
 
-/// What of a message is compared: body and key as text, names of headers.
+/// What of a message is compared: body and key as text, names of headers and some of their values.
 fn compare_sent(want: &Json, sent: &Message, wrong: &mut Vec<String>) {
     let text = |bytes: &Option<bytes::Bytes>| {
         bytes
@@ -38,6 +38,12 @@ fn compare_sent(want: &Json, sent: &Message, wrong: &mut Vec<String>) {
             .map(|bytes| Json::from(String::from_utf8_lossy(bytes).into_owned()))
             .unwrap_or_default()
     };
+    for (name, want) in want["values"].as_object().into_iter().flatten() {
+        let found = sent.headers.last_text(name);
+        if found != want.as_str() {
+            wrong.push(format!("sent {name}: expected {want}, found {found:?}"));
+        }
+    }
     let names: Vec<&str> = sent.headers.iter().map(|header| header.name.as_str()).collect();
     for (field, found) in
         [("body", text(&sent.body)), ("key", text(&sent.key)), ("headers", Json::from(names))]

@@ -18,7 +18,8 @@ struct Name {
 /// Marks by the first byte of the name, others as they are.
 struct Table {
     by_byte: Vec<Vec<Name>>,
-    fields: Vec<(&'static str, usize)>,
+    /// Marks on a body's fields, by their first byte too.
+    fields: Vec<Vec<(&'static str, usize)>>,
     starts: Vec<(&'static str, usize)>,
     always: Bits,
 }
@@ -26,7 +27,7 @@ struct Table {
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table {
         by_byte: vec![Vec::new(); 256],
-        fields: Vec::new(),
+        fields: vec![Vec::new(); 256],
         starts: Vec::new(),
         always: Bits::default(),
     };
@@ -45,7 +46,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
                         _ => table.always.add(index),
                     }
                 }
-                Mark::Field(name) => table.fields.push((name, index)),
+                Mark::Field(name) => match name.bytes().next() {
+                    Some(first) => table.fields[usize::from(first)].push((name, index)),
+                    None => table.always.add(index),
+                },
                 Mark::Start(start) => table.starts.push((start, index)),
                 Mark::Other(_) => table.always.add(index),
             }
@@ -105,9 +109,12 @@ pub(super) fn to_ask(letter: &Look<'_>) -> impl Iterator<Item = usize> + use<> {
                 ask.add(*index);
             }
         }
-        for (field, index) in &table.fields {
-            if letter.has_field(field) {
-                ask.add(*index);
+        for name in letter.fields() {
+            let Some(first) = name.bytes().next() else { continue };
+            for (field, index) in &table.fields[usize::from(first)] {
+                if field == name {
+                    ask.add(*index);
+                }
             }
         }
     }

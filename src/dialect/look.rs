@@ -70,10 +70,15 @@ impl<'a> Look<'a> {
             .as_ref()
     }
 
+    /// The names at the first level of a body that looks like a JSON object: see [`Look::has_field`].
+    pub fn fields(&self) -> &[&'a str] {
+        self.fields.get_or_init(|| self.body().map(first_level).unwrap_or_default())
+    }
+
     /// Has the body, a JSON object, this field at its first level? Answers without parsing the body, so a
     /// `true` may still turn out to be no JSON.
     pub fn has_field(&self, name: &str) -> bool {
-        self.fields.get_or_init(|| self.body().map(first_level).unwrap_or_default()).contains(&name)
+        self.fields().contains(&name)
     }
 
     /// A text field at the first level of a JSON body.
@@ -104,11 +109,18 @@ fn first_level(body: &[u8]) -> Vec<&str> {
             b':' => naming = false,
             b'"' => {
                 let start = at;
-                while let Some(byte) = body.get(at) {
-                    match byte {
-                        b'\\' => at += 2,
-                        b'"' => break,
-                        _ => at += 1,
+                loop {
+                    let rest = body.get(at..).unwrap_or_default();
+                    match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+                        Some(stop) if rest[stop] == b'\\' => at += stop + 2,
+                        Some(stop) => {
+                            at += stop;
+                            break;
+                        }
+                        None => {
+                            at = at.max(body.len());
+                            break;
+                        }
                     }
                 }
                 if naming

@@ -21,9 +21,17 @@ pub(super) struct Spoken {
     pub(super) sureness: Sureness,
     pub(super) why: String,
     pub(super) says: Testimony,
+    /// Its place among the readings.
+    reading: usize,
 }
 
 impl Spoken {
+    /// A word, as it was spoken.
+    pub(super) fn new(dialect: &'static dyn Dialect, known: (Sureness, String), says: Testimony) -> Self {
+        let (sureness, why) = known;
+        Self { dialect, sureness, why, says, reading: 0 }
+    }
+
     fn layer(&self) -> Layer {
         self.dialect.layer()
     }
@@ -43,7 +51,9 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
     sort(&mut spoken);
     context.readings = spoken
         .iter_mut()
-        .map(|word| {
+        .enumerate()
+        .map(|(place, word)| {
+            word.reading = place;
             let why_not = overruled.iter().find(|(name, _)| *name == word.name());
             let ignored = why_not.map(|(_, why)| Ignored { field: "everything", why: (*why).to_owned() });
             Reading {
@@ -56,18 +66,16 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
         })
         .collect();
 
-    let mut kept: Vec<(usize, Spoken)> = spoken
-        .into_iter()
-        .enumerate()
-        .filter(|(_, word)| !overruled.iter().any(|(name, _)| *name == word.name()))
-        .collect();
-    origin(&mut context, &mut kept);
-    attempts(&mut context, &kept);
-    rest(&mut context, &mut kept);
+    if !overruled.is_empty() {
+        spoken.retain(|word| !overruled.iter().any(|(name, _)| *name == word.name()));
+    }
+    origin(&mut context, &mut spoken);
+    attempts(&mut context, &spoken);
+    rest(&mut context, &mut spoken);
     if context.trace.is_none() {
         context.trace = super::trace::of(letter);
     }
-    history(&mut context, kept);
+    history(&mut context, spoken);
     if let Some(why) = letter.facts.written_at.and_then(|(at, _)| implausible(at)) {
         context.doubts.push(Doubt { field: "written_at", why });
     }
@@ -138,28 +146,29 @@ fn later(a: &Testimony, b: &Testimony) -> std::cmp::Ordering {
     }
 }
 
-fn origin(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
+fn origin(context: &mut FailureContext, kept: &mut [Spoken]) {
     // Layers from the closest; inside the layer of frameworks the first failure has the origin.
     let mut order: Vec<usize> = (0..kept.len()).collect();
     order.sort_by_key(|&index| {
-        let layer = kept[index].1.layer();
+        let layer = kept[index].layer();
         let back = if layer == Layer::Framework { kept.len() - index } else { index };
         (layer, back)
     });
     for index in order {
-        let (reading, word) = &mut kept[index];
+        let word = &mut kept[index];
+        let reading = word.reading;
         let Some(said) = word.says.origin.take().filter(|origin| !origin.is_empty()) else { continue };
         match &mut context.origin {
             None => {
                 context.origin = Some(said);
-                context.readings[*reading].said.push("origin");
+                context.readings[reading].said.push("origin");
             }
             Some(known) if agree(known, &said) => {
                 if fill_origin(known, said) {
-                    context.readings[*reading].said.push("origin");
+                    context.readings[reading].said.push("origin");
                 }
             }
-            Some(_) => context.readings[*reading].ignored.push(Ignored {
+            Some(_) => context.readings[reading].ignored.push(Ignored {
                 field: "origin",
                 why: "another place than the origin: a later hop, or less exact".to_owned(),
             }),
@@ -167,30 +176,39 @@ fn origin(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
     }
 }
 
-/// Tries of the closest word; a framework that failed earlier says nothing about this life.
-fn attempts(context: &mut FailureContext, kept: &[(usize, Spoken)]) {
-    let mut framework_seen = false;
-    for (reading, word) in kept {
-        let earlier_hop = word.layer() == Layer::Framework && framework_seen;
-        framework_seen |= word.layer() == Layer::Framework;
+/// Tries of the closest word; a framework that failed earlier says nothing about this life, nor does what the
+/// broker noted before a framework published the letter.
+fn attempts(context: &mut FailureContext, kept: &[Spoken]) {
+    let (mut framework_seen, mut published) = (false, false);
+    for word in kept {
+        let reading = word.reading;
+        let earlier_hop = match word.layer() {
+            Layer::Framework => std::mem::replace(&mut framework_seen, true),
+            Layer::Broker => published,
+            _ => false,
+        };
+        published |= word.layer() == Layer::Framework
+            && word.says.buried == Buried::ByFramework
+            && !word.says.deaths.is_empty();
         let Some(attempts) = word.says.attempts else { continue };
         if context.attempts.is_none() && !earlier_hop {
             context.attempts = Some(attempts);
-            context.readings[*reading].said.push("attempts");
+            context.readings[reading].said.push("attempts");
         } else if context.attempts != Some(attempts) {
             let why =
                 if earlier_hop { "it counts an earlier life" } else { "a closer dialect says otherwise" };
-            context.readings[*reading]
+            context.readings[reading]
                 .ignored
                 .push(Ignored { field: "attempts", why: format!("{attempts}: {why}") });
         }
     }
 }
 
-fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
+fn rest(context: &mut FailureContext, kept: &mut [Spoken]) {
     let mut settled_by_closer: Vec<&str> = Vec::new();
-    for (reading, word) in kept {
-        let reading = &mut context.readings[*reading];
+    let several = kept.len() > 1;
+    for word in kept {
+        let reading = &mut context.readings[word.reading];
         let says = &mut word.says;
         for (field, known, said) in [
             ("event id", &mut context.event_id, says.event_id.take()),
@@ -216,7 +234,9 @@ fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
             _ => false,
         };
         context.doubts.extend(says.doubts.drain(..).filter(|doubt| !settled(doubt)));
-        settled_by_closer.extend(reading.said.iter().copied());
+        if several {
+            settled_by_closer.extend(reading.said.iter().copied());
+        }
         context.prospects.append(&mut says.prospects);
         context.key_unavailable |= says.key_unavailable;
         context.value_unavailable |= says.value_unavailable;
@@ -225,15 +245,15 @@ fn rest(context: &mut FailureContext, kept: &mut [(usize, Spoken)]) {
 
 /// One history. It is built from the closest writer outwards: what is further away goes before it, or fills
 /// the gaps of the same event.
-fn history(context: &mut FailureContext, kept: Vec<(usize, Spoken)>) {
+fn history(context: &mut FailureContext, kept: Vec<Spoken>) {
     let mut deaths: Vec<Death> = Vec::new();
     let mut last_is_the_brokers = false;
     let mut only_declared = false;
-    for (reading, word) in kept {
+    for word in kept {
         if word.says.deaths.is_empty() {
             continue;
         }
-        context.readings[reading].said.push("deaths");
+        context.readings[word.reading].said.push("deaths");
         let layer = word.layer();
         let mut more = word.says.deaths;
         if deaths.is_empty() {

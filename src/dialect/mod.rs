@@ -231,16 +231,17 @@ pub fn read(letter: &RawLetter) -> FailureContext {
 pub fn read_declared(letter: &RawLetter, convention: Option<&FailureConvention>) -> FailureContext {
     let renamed = convention.and_then(|convention| declared::renamed(letter, convention));
     let look = Look::new(renamed.as_ref().unwrap_or(letter));
-    let mut spoken = Vec::new();
+    // One speaks about most letters, and its word is long: no room for four.
+    let mut spoken = Vec::with_capacity(1);
     if let Some((why, says)) = convention.and_then(|convention| declared::read(&look, convention)) {
-        spoken.push(merge::Spoken { dialect: &declared::Declared, sureness: Sureness::Sure, why, says });
+        spoken.push(merge::Spoken::new(&declared::Declared, (Sureness::Sure, why), says));
     }
     for index in gate::to_ask(&look) {
         let dialect = DIALECTS[index];
-        if let Some((sureness, why)) = dialect.recognise(&look) {
+        if let Some(known) = dialect.recognise(&look) {
             let mut says = Testimony::default();
             dialect.read(&look, &mut says);
-            spoken.push(merge::Spoken { dialect, sureness, why, says });
+            spoken.push(merge::Spoken::new(dialect, known, says));
         }
     }
     let mut context = merge::merge(&look, spoken);

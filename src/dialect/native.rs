@@ -25,7 +25,7 @@ pub(super) const NAME: &str = "redrive";
 pub(super) struct Native;
 
 /// One entry of [`stamp::DEATHS`]; unknown fields are left alone.
-#[derive(Deserialize, Default, Debug, PartialEq)]
+#[derive(Deserialize)]
 struct Entry {
     at: Option<String>,
     queue: Option<String>,
@@ -66,15 +66,15 @@ impl Dialect for Native {
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let headers = letter.headers();
         if let Some(text) = headers.last_text(stamp::DEATHS) {
-            match entries(text) {
-                Ok(entries) => take(entries, says),
+            match told(text) {
+                Ok(told) => (says.deaths, says.trace) = told,
                 Err(error) => says.doubt("deaths", format!("{} is not readable: {error}", stamp::DEATHS)),
             }
         }
         let attempt = headers.last(stamp::ATTEMPT);
         says.attempts = says.number("attempts", stamp::ATTEMPT, attempt, Form::Integer);
         let first = says.deaths.first().and_then(|death| death.place.as_ref()?.queue.clone());
-        says.origin = first.map(|queue| Origin { queue: Some(queue), ..Origin::default() });
+        says.origin = first.map(in_queue);
         if says.origin.is_none()
             && let Some(text) = headers.last_text(stamp::ORIGIN)
         {
@@ -95,19 +95,26 @@ impl Dialect for Native {
 /// Does the letter tell every death by itself, as the consumer contract has it? Then a broker's note that it
 /// waited in a tier is no death of its own.
 pub(super) fn tells_its_deaths(letter: &Look<'_>) -> bool {
-    let entries = letter.headers().last_text(stamp::DEATHS).and_then(|text| entries(text).ok());
-    entries.is_some_and(|entries| !entries.is_empty())
+    let told = letter.headers().last_text(stamp::DEATHS).and_then(|text| told(text).ok());
+    told.is_some_and(|(deaths, _)| !deaths.is_empty())
 }
 
+/// The deaths, oldest first, as they were written at each, and the trace id of the last that has one.
+type Told = (Vec<Death>, Option<String>);
+
 /// The history as it was written.
-fn entries(text: &str) -> serde_json::Result<Vec<Entry>> {
-    plain(text).map_or_else(|| serde_json::from_str(text), Ok)
+fn told(text: &str) -> serde_json::Result<Told> {
+    match plain(text) {
+        Some(told) => Ok(told),
+        None => serde_json::from_str(text).map(entries),
+    }
 }
 
 /// Entries whose fields are all texts, each at most once, as most are; `None`: they need a whole parser.
-fn plain(text: &str) -> Option<Vec<Entry>> {
+fn plain(text: &str) -> Option<Told> {
     let mut parser = PlainJson::new(text);
-    let mut entries = Vec::new();
+    // One entry is what most have, and a death is long: no room for four.
+    let (mut deaths, mut trace) = (Vec::with_capacity(1), None);
     if !parser.take(b'[') {
         return None;
     }
@@ -115,27 +122,32 @@ fn plain(text: &str) -> Option<Vec<Entry>> {
         if !parser.take(b'{') {
             return None;
         }
-        let mut entry = Entry::default();
+        let mut death = Death { count: 1, ..Death::default() };
+        let (mut timed, mut queue, mut traced) = (false, None, None);
         loop {
             let name = parser.text()?;
             if !parser.take(b':') {
                 return None;
             }
-            let value = parser.text()?.into_owned();
+            let value = parser.text()?;
             let field = match &*name {
-                "at" => &mut entry.at,
-                "queue" => &mut entry.queue,
-                "consumer" => &mut entry.consumer,
-                "class" => &mut entry.class,
-                "root_class" => &mut entry.root_class,
-                "message" => &mut entry.message,
-                "root_message" => &mut entry.root_message,
-                "stack" => &mut entry.stack,
-                "trace" => &mut entry.trace,
-                "reason" => &mut entry.reason,
+                "at" if !timed => {
+                    death.at = Time::parse(&value);
+                    timed = true;
+                    None
+                }
+                "queue" => Some(&mut queue),
+                "consumer" => Some(&mut death.consumer),
+                "class" => Some(&mut death.error_class),
+                "root_class" => Some(&mut death.root_class),
+                "message" => Some(&mut death.message),
+                "root_message" => Some(&mut death.root_message),
+                "stack" => Some(&mut death.stack),
+                "trace" => Some(&mut traced),
+                "reason" => Some(&mut death.reason),
                 _ => return None,
             };
-            if field.replace(value).is_some() {
+            if field.is_some_and(|field| field.replace(value.into_owned()).is_some()) {
                 return None;
             }
             if !parser.take(b',') {
@@ -145,23 +157,28 @@ fn plain(text: &str) -> Option<Vec<Entry>> {
         if !parser.take(b'}') {
             return None;
         }
-        entries.push(entry);
+        death.place = queue.map(in_queue);
+        deaths.push(death);
+        trace = traced.or(trace);
         if !parser.take(b',') {
             break;
         }
     }
-    (parser.take(b']') && parser.is_over()).then_some(entries)
+    (parser.take(b']') && parser.is_over()).then_some((deaths, trace))
 }
 
-/// The entries, oldest first: they were written at each death.
-fn take(entries: Vec<Entry>, says: &mut Testimony) {
-    for entry in entries {
-        if entry.trace.is_some() {
-            says.trace = entry.trace;
-        }
-        says.deaths.push(Death {
+fn in_queue(queue: String) -> Origin {
+    Origin { queue: Some(queue), ..Origin::default() }
+}
+
+/// The same of entries that a whole parser read.
+fn entries(entries: Vec<Entry>) -> Told {
+    let mut trace = None;
+    let death = |entry: Entry| {
+        trace = entry.trace.or(trace.take());
+        Death {
             at: entry.at.as_deref().and_then(Time::parse),
-            place: entry.queue.map(|queue| Origin { queue: Some(queue), ..Origin::default() }),
+            place: entry.queue.map(in_queue),
             consumer: entry.consumer,
             error_class: entry.class,
             root_class: entry.root_class,
@@ -171,8 +188,9 @@ fn take(entries: Vec<Entry>, says: &mut Testimony) {
             reason: entry.reason,
             count: 1,
             ..Death::default()
-        });
-    }
+        }
+    };
+    (entries.into_iter().map(death).collect(), trace)
 }
 
 #[cfg(test)]
@@ -182,10 +200,11 @@ mod tests {
 
     #[test]
     fn plain_entries_are_read_as_a_whole_parser_reads_them() {
-        let whole = |text: &str| serde_json::from_str::<Vec<Entry>>(text).ok();
+        let whole = |text: &str| serde_json::from_str::<Vec<Entry>>(text).ok().map(entries);
         for text in [
             r#"[{"at":"2026-11-29T02:03:59Z","class":"a.B","stack":"a.B: \"x\"\n\tat é\\"}]"#,
             r#" [ { "queue" : "orders" } , { "reason":"rejected", "trace":"" } ] "#,
+            r#"[{"trace":"a"},{"trace":"b","at":"no time"},{"root_class":"c","root_message":"m","consumer":"x"}]"#,
         ] {
             assert_eq!(plain(text), whole(text));
             assert!(plain(text).is_some());
@@ -197,6 +216,7 @@ mod tests {
             r#"[{"omitted":"3"}]"#,
             r#"[{"class":null}]"#,
             r#"[{"class":"a","class":"b"}]"#,
+            r#"[{"at":"a","at":"b"}]"#,
             r#"[{"class":"\u0041"}]"#,
             r#"[{"class":"a"}] x"#,
             r#"[{"class":"a"},]"#,

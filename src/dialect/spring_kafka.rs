@@ -23,39 +23,119 @@ const GROUP: &str = "kafka_dlt-original-consumer-group";
 const DELIVERY_ATTEMPT: &str = "kafka_deliveryAttempt";
 const ATTEMPTS: &str = "retry_topic-attempts";
 const BACKOFF: &str = "retry_topic-backoff-timestamp";
+const DESERIALIZER: &str = "springDeserializerException";
 const RETRY_ORIGINAL: &str = "retry_topic-original-timestamp";
 
 /// Names of one header family.
 struct Family {
-    topic: &'static str,
-    partition: &'static str,
-    offset: &'static str,
-    timestamp: &'static str,
-    class: &'static str,
-    cause: &'static str,
-    message: &'static str,
-    stack: &'static str,
-    key_class: &'static str,
-    key_message: &'static str,
-    key_stack: &'static str,
+    prefix: &'static str,
+    names: [&'static str; PARTS],
+}
+
+/// What the headers of a family are, by index into [`Family::names`].
+const PARTS: usize = 11;
+const TOPIC: usize = 0;
+const PARTITION: usize = 1;
+const OFFSET: usize = 2;
+const TIMESTAMP: usize = 3;
+const CLASS: usize = 4;
+const CAUSE: usize = 5;
+const MESSAGE: usize = 6;
+const STACK: usize = 7;
+const KEY_CLASS: usize = 8;
+const KEY_MESSAGE: usize = 9;
+const KEY_STACK: usize = 10;
+
+/// Which of them a name is, without the family's prefix.
+fn part(suffix: &[u8]) -> Option<usize> {
+    Some(match suffix {
+        b"original-topic" => TOPIC,
+        b"original-partition" => PARTITION,
+        b"original-offset" => OFFSET,
+        b"original-timestamp" => TIMESTAMP,
+        b"exception-fqcn" => CLASS,
+        b"exception-cause-fqcn" => CAUSE,
+        b"exception-message" => MESSAGE,
+        b"exception-stacktrace" => STACK,
+        b"key-exception-fqcn" => KEY_CLASS,
+        b"key-exception-message" => KEY_MESSAGE,
+        b"key-exception-stacktrace" => KEY_STACK,
+        _ => return None,
+    })
 }
 
 macro_rules! family {
     ($prefix:literal) => {
         Family {
-            topic: concat!($prefix, "original-topic"),
-            partition: concat!($prefix, "original-partition"),
-            offset: concat!($prefix, "original-offset"),
-            timestamp: concat!($prefix, "original-timestamp"),
-            class: concat!($prefix, "exception-fqcn"),
-            cause: concat!($prefix, "exception-cause-fqcn"),
-            message: concat!($prefix, "exception-message"),
-            stack: concat!($prefix, "exception-stacktrace"),
-            key_class: concat!($prefix, "key-exception-fqcn"),
-            key_message: concat!($prefix, "key-exception-message"),
-            key_stack: concat!($prefix, "key-exception-stacktrace"),
+            prefix: $prefix,
+            names: [
+                concat!($prefix, "original-topic"),
+                concat!($prefix, "original-partition"),
+                concat!($prefix, "original-offset"),
+                concat!($prefix, "original-timestamp"),
+                concat!($prefix, "exception-fqcn"),
+                concat!($prefix, "exception-cause-fqcn"),
+                concat!($prefix, "exception-message"),
+                concat!($prefix, "exception-stacktrace"),
+                concat!($prefix, "key-exception-fqcn"),
+                concat!($prefix, "key-exception-message"),
+                concat!($prefix, "key-exception-stacktrace"),
+            ],
         }
     };
+}
+
+/// The headers of one name.
+#[derive(Clone, Copy, Default)]
+struct Seen<'a> {
+    count: usize,
+    before_last: Option<&'a Value>,
+    last: Option<&'a Value>,
+    last_at: Option<usize>,
+}
+
+/// The headers of a family, found in one pass instead of one for each name: a look reads a million letters.
+struct Found<'a> {
+    headers: &'a Headers,
+    names: &'static [&'static str; PARTS],
+    seen: [Seen<'a>; PARTS],
+    /// Is there a header of a deserializer that failed?
+    deserializer: bool,
+}
+
+impl<'a> Found<'a> {
+    fn of(family: &'static Family, headers: &'a Headers) -> Self {
+        let mut seen = [Seen::default(); PARTS];
+        let mut deserializer = false;
+        for (at, header) in headers.iter().enumerate() {
+            let name = header.name.as_bytes();
+            let Some(suffix) = name.strip_prefix(family.prefix.as_bytes()) else {
+                deserializer |= name.starts_with(DESERIALIZER.as_bytes());
+                continue;
+            };
+            if let Some(seen) = part(suffix).and_then(|part| seen.get_mut(part)) {
+                seen.count += 1;
+                seen.before_last = seen.last.replace(&header.value);
+                seen.last_at = Some(at);
+            }
+        }
+        Self { headers, names: &family.names, seen, deserializer }
+    }
+
+    fn count(&self, part: usize) -> usize {
+        self.seen[part].count
+    }
+
+    fn last(&self, part: usize) -> Option<&'a Value> {
+        self.seen[part].last
+    }
+
+    /// All of them, in order. Of most there is one.
+    fn all(&self, part: usize) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let Seen { count, last, .. } = self.seen[part];
+        let several = (count > 1).then(|| self.headers.all(self.names[part]));
+        last.filter(|_| count == 1).into_iter().chain(several.into_iter().flatten())
+    }
 }
 
 static DLT: Family = family!("kafka_dlt-");
@@ -145,21 +225,21 @@ impl Dialect for SpringRetryTopic {
 fn recognise(family: &Family, letter: &Look<'_>) -> Option<(Sureness, String)> {
     let headers = letter.headers();
     // Each name can be left out by the application.
-    let marks = [
-        family.topic,
-        family.class,
-        family.key_class,
-        family.message,
-        family.offset,
-        family.partition,
-        family.timestamp,
-        family.cause,
-        family.stack,
-        family.key_message,
-        family.key_stack,
+    const MARKS: [usize; PARTS] = [
+        TOPIC,
+        CLASS,
+        KEY_CLASS,
+        MESSAGE,
+        OFFSET,
+        PARTITION,
+        TIMESTAMP,
+        CAUSE,
+        STACK,
+        KEY_MESSAGE,
+        KEY_STACK,
     ];
-    let found = marks.into_iter().find(|name| headers.has(name))?;
-    Some((Sureness::Sure, format!("header {found}")))
+    let found = MARKS.into_iter().map(|part| family.names[part]).find(|name| headers.has(name))?;
+    Some((Sureness::Sure, ["header ", found].concat()))
 }
 
 /// Both families are taken off: a record may carry headers of both, and `kafka_dlt-original-consumer-group`
@@ -178,31 +258,31 @@ fn owns(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn read_common(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
+fn read_common(family: &'static Family, letter: &Look<'_>, says: &mut Testimony) {
     let headers = letter.headers();
-    says.newest_at = headers.iter().rposition(|header| {
-        [family.offset, family.stack, family.class].iter().any(|name| header.name == **name)
-    });
-    places(family, headers, says);
+    let found = Found::of(family, headers);
+    says.newest_at = [OFFSET, STACK, CLASS].into_iter().filter_map(|part| found.seen[part].last_at).max();
+    places(&found, says);
     says.origin = says.deaths.first().and_then(|death| death.place.clone());
     let group = says.text("consumer", GROUP, headers.last(GROUP));
     let last = says.last_death();
     last.consumer = group;
-    error(family, headers, says);
-    key_failure(family, letter, says);
+    error(&found, says);
+    key_failure(&found, letter, says);
 }
 
 /// One death for each set of `original-*`: the copy that failed there.
-fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
-    let count = |name| headers.all(name).count();
-    let sets = count(family.topic).max(count(family.offset)).max(count(family.partition));
-    let mut topics = headers.all(family.topic);
-    let mut partitions = headers.all(family.partition);
-    let mut offsets = headers.all(family.offset);
-    let mut timestamps = headers.all(family.timestamp);
+fn places(found: &Found<'_>, says: &mut Testimony) {
+    let sets = found.count(TOPIC).max(found.count(OFFSET)).max(found.count(PARTITION));
+    let [topic_name, partition_name, offset_name, timestamp_name, ..] = found.names;
+    let mut topics = found.all(TOPIC);
+    let mut partitions = found.all(PARTITION);
+    let mut offsets = found.all(OFFSET);
+    let mut timestamps = found.all(TIMESTAMP);
     if sets > MOST_DEATHS {
         says.doubt("deaths", format!("{sets} deaths are noted; the oldest and the latest are shown"));
     }
+    says.deaths.reserve_exact(sets.min(MOST_DEATHS));
     for set in 0..sets {
         let (topic, partition) = (topics.next(), partitions.next());
         let (offset, timestamp) = (offsets.next(), timestamps.next());
@@ -210,10 +290,10 @@ fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
             continue;
         }
         let place = Origin {
-            topic: says.text("origin.topic", family.topic, topic),
-            partition: says.number("origin.partition", family.partition, partition, Form::Int32),
-            offset: says.number("origin.offset", family.offset, offset, Form::Int64),
-            timestamp: says.millis("origin.timestamp", family.timestamp, timestamp, Form::Int64),
+            topic: says.text("origin.topic", topic_name, topic),
+            partition: says.number("origin.partition", partition_name, partition, Form::Int32),
+            offset: says.number("origin.offset", offset_name, offset, Form::Int64),
+            timestamp: says.millis("origin.timestamp", timestamp_name, timestamp, Form::Int64),
             ..Origin::default()
         };
         says.deaths.push(Death { place: Some(place), count: 1, ..Death::default() });
@@ -221,21 +301,20 @@ fn places(family: &Family, headers: &Headers, says: &mut Testimony) {
 }
 
 /// The exception set of the last failure. More than one set: 2.7, one a hop.
-fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
-    let classes = headers.all(family.class).count();
-    let mut latest = headers.all(family.class).rev();
-    let (last, before_last) = (latest.next(), latest.next());
-    let messages = headers.all(family.message).count().max(headers.all(family.stack).count());
+fn error(found: &Found<'_>, says: &mut Testimony) {
+    let classes = found.seen[CLASS];
+    let messages = found.count(MESSAGE).max(found.count(STACK));
     // K06: two classes and one message are the exception and its cause under one name.
-    let (class, cause) = match classes {
+    let (class, cause) = match classes.count {
         0 => (None, None),
-        all if all == 2 * messages.max(1) && !headers.has(family.cause) => (before_last, last),
-        _ => (last, headers.last(family.cause)),
+        all if all == 2 * messages.max(1) && found.count(CAUSE) == 0 => (classes.before_last, classes.last),
+        _ => (classes.last, found.last(CAUSE)),
     };
-    let class = says.borrowed("error", family.class, class);
-    let cause = says.borrowed("error", family.cause, cause);
-    let message = says.borrowed("message", family.message, headers.last(family.message));
-    let stack = says.borrowed("stack", family.stack, headers.last(family.stack));
+    let mut text = |field, part: usize, value| says.borrowed(field, found.names[part], value);
+    let class = text("error", CLASS, class);
+    let cause = text("error", CAUSE, cause);
+    let message = text("message", MESSAGE, found.last(MESSAGE));
+    let stack = text("stack", STACK, found.last(STACK));
     let exception = Exception {
         class: class.as_deref(),
         cause: cause.as_deref(),
@@ -252,11 +331,10 @@ fn error(family: &Family, headers: &Headers, says: &mut Testimony) {
 }
 
 /// A key that could not be read is reported as that, not dropped (K06, K09).
-fn key_failure(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
+fn key_failure(found: &Found<'_>, letter: &Look<'_>, says: &mut Testimony) {
     let headers = letter.headers();
-    let class = says.borrowed("key", family.key_class, headers.last(family.key_class));
-    let message = says.borrowed("key", family.key_message, headers.last(family.key_message));
-    let stack = says.borrowed("key", family.key_stack, headers.last(family.key_stack));
+    let mut text = |part: usize| says.borrowed("key", found.names[part], found.last(part));
+    let (class, message, stack) = (text(KEY_CLASS), text(KEY_MESSAGE), text(KEY_STACK));
     if class.is_some() || message.is_some() {
         let last = says.last_death();
         if last.error_class.is_none() && last.message.is_none() {
@@ -274,7 +352,8 @@ fn key_failure(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
         }
     }
     // K09: the bytes survive only inside a Java-serialised object, which is never read as one.
-    let key_lost = headers.has("springDeserializerExceptionKey") || class.is_some();
+    let deserializer = |name: &str| found.deserializer && headers.has(name);
+    let key_lost = deserializer("springDeserializerExceptionKey") || class.is_some();
     if key_lost && letter.message.key.is_none() {
         says.key_unavailable = true;
         says.doubt("key", "it could not be read, and was not kept");
@@ -283,7 +362,7 @@ fn key_failure(family: &Family, letter: &Look<'_>, says: &mut Testimony) {
             way_round: "send the event again from its producer".to_owned(),
         });
     }
-    if headers.has("springDeserializerExceptionValue") && letter.body_len.is_none() {
+    if deserializer("springDeserializerExceptionValue") && letter.body_len.is_none() {
         says.value_unavailable = true;
         says.doubt("value", "it could not be read, and was not kept");
         says.prospect(Prospect::Refused {

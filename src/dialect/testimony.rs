@@ -78,6 +78,7 @@ impl Testimony {
     /// The latest death, made if there is none yet.
     pub fn last_death(&mut self) -> &mut Death {
         if self.deaths.is_empty() {
+            self.deaths.reserve_exact(1);
             self.deaths.push(Death::default());
         }
         let last = self.deaths.len() - 1;

@@ -76,7 +76,7 @@ pub fn fingerprint(context: &FailureContext, own_code: &[String]) -> Arc<Cause> 
 struct Parts<'a> {
     class: Option<&'a str>,
     message: Option<&'a str>,
-    frame: Option<&'a stack::Frame>,
+    frame: Option<&'a stack::Frame<'a>>,
     stage: &'static str,
 }
 
@@ -90,13 +90,13 @@ impl Parts<'_> {
         let mut hash = sha2::Sha256::new();
         hash.update([VERSION]);
         let essence = message.map(essence).unwrap_or_default();
-        let name = frame.map(|frame| frame.name.as_str()).unwrap_or_default();
+        let name = frame.map(|frame| &*frame.name).unwrap_or_default();
         for part in [class.unwrap_or_default(), &essence, name, stage] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
         let digest = hash.finalize();
-        let label = frame.map(|frame| frame.label.clone());
+        let label = frame.map(|frame| frame.label.clone().into_owned());
         let text = match (message, &label) {
             (Some(message), _) => Some(message.to_owned()),
             (None, Some(label)) => Some(format!("no message; at {label}")),
@@ -117,6 +117,8 @@ impl Parts<'_> {
 mod known {
     use std::cell::RefCell;
     use std::collections::HashMap;
+    use std::collections::hash_map::RandomState;
+    use std::hash::{BuildHasher, Hasher};
     use std::sync::Arc;
 
     use super::{Cause, Parts};
@@ -127,9 +129,56 @@ mod known {
 
     #[derive(Default)]
     struct Known {
-        causes: HashMap<Vec<u8>, Arc<Cause>>,
+        causes: HashMap<Vec<u8>, Arc<Cause>, Seeded>,
         /// Where a key is put together.
         key: Vec<u8>,
+    }
+
+    /// Hashes eight bytes at a time: a key is asked for with every letter. With a seed of this process, and few
+    /// keys: whoever writes letters cannot make it slow.
+    #[derive(Clone)]
+    struct Seeded(u64);
+
+    impl Default for Seeded {
+        fn default() -> Self {
+            Self(RandomState::new().hash_one(0))
+        }
+    }
+
+    impl BuildHasher for Seeded {
+        type Hasher = Folded;
+
+        fn build_hasher(&self) -> Folded {
+            Folded(self.0)
+        }
+    }
+
+    struct Folded(u64);
+
+    impl Folded {
+        fn fold(&mut self, word: u64) {
+            // An odd number without a pattern: the golden ratio.
+            let wide = u128::from(self.0 ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+            self.0 = (wide as u64) ^ ((wide >> 64) as u64);
+        }
+    }
+
+    impl Hasher for Folded {
+        fn write(&mut self, bytes: &[u8]) {
+            let words = bytes.chunks_exact(8);
+            let mut rest = [0; 8];
+            for (to, byte) in rest.iter_mut().zip(words.remainder()) {
+                *to = *byte;
+            }
+            for word in words {
+                self.fold(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            }
+            self.fold(u64::from_le_bytes(rest));
+        }
+
+        fn finish(&self) -> u64 {
+            self.0
+        }
     }
 
     thread_local! {
@@ -140,7 +189,7 @@ mod known {
     pub(super) fn or_else(parts: &Parts<'_>) -> Arc<Cause> {
         KNOWN.with_borrow_mut(|known| {
             known.key.clear();
-            let frame = parts.frame.map(|frame| (frame.name.as_str(), frame.label.as_str())).unzip();
+            let frame = parts.frame.map(|frame| (&*frame.name, &*frame.label)).unzip();
             for part in [parts.class, parts.message, frame.0, frame.1, Some(parts.stage)] {
                 // Its length first: no two lists of parts look the same. Lacking is not empty.
                 let length = part.map_or(u64::MAX, |part| part.len() as u64);

@@ -34,6 +34,12 @@ pub fn normalise(message: &str) -> String {
         if out.text.len() >= MOST_OUT {
             break;
         }
+        let plain = plain_word(rest);
+        if plain > 0 {
+            out.text.push_str(&rest[..plain]);
+            rest = &rest[plain..];
+            continue;
+        }
         let used = match first {
             '\n' => {
                 lines += 1;
@@ -98,6 +104,19 @@ pub fn normalise(message: &str) -> String {
     text
 }
 
+/// Most words are letters with a blank or a mark behind, which joins no other word to them: the other rules
+/// have nothing to say about them. Gives the length of such a word, or 0.
+fn plain_word(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let ends = match bytes.get(letters) {
+        None | Some(b' ' | b',' | b';' | b'(' | b')' | b'[' | b']' | b'\n') => true,
+        Some(b':') => matches!(bytes.get(letters + 1), None | Some(b' ')),
+        _ => false,
+    };
+    if ends && letters > 1 { letters } else { 0 }
+}
+
 /// Is this one character behind `token` or `character`, and nothing more?
 fn is_bare_token(c: char, rest: &str, before: &str) -> bool {
     const WORDS: [&str; 2] = ["token ", "character "];
@@ -111,11 +130,10 @@ fn is_bare_token(c: char, rest: &str, before: &str) -> bool {
 
 /// What stands before the first of [`CUTS`]. One that the text begins with does not count.
 fn before_cut(text: &str) -> &str {
-    let at_start = CUTS.map(|cut| text.starts_with(cut));
     for (at, byte) in text.bytes().enumerate().skip(1) {
         // Each begins with one of these, so that most bytes are looked at once.
         if matches!(byte, b',' | b';' | b'\n')
-            && CUTS.iter().zip(at_start).any(|(cut, at_start)| !at_start && text[at..].starts_with(cut))
+            && CUTS.iter().any(|cut| text[at..].starts_with(cut) && !text.starts_with(cut))
         {
             return &text[..at];
         }

@@ -156,9 +156,10 @@ fn is_class(text: &str) -> bool {
             .bytes()
             .next()
             .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'\\' || b >= 0x80)
-        && text.bytes().all(|b| IN_CLASS[usize::from(b)])
+        // No way out in the middle: so it is looked at several bytes at a time.
+        && text.bytes().fold(true, |all, b| all & IN_CLASS[usize::from(b)])
         && !text.ends_with(':')
-        && !(text.as_bytes().contains(&b'/') && text.contains("//"))
+        && !(lines::has(b'/', text) && text.contains("//"))
 }
 
 /// The bytes that [`is_class`] lets pass.
@@ -180,7 +181,12 @@ const IN_CLASS: [bool; 256] = {
 
 /// `class: message`, `class` alone, split; the message keeps what follows on later lines.
 fn header(text: &str) -> Option<(&str, Option<&str>)> {
-    let first = &text[..lines::end(text, 0)];
+    header_of(text, lines::end(text, 0))
+}
+
+/// The same of a text whose first line ends at `line`.
+fn header_of(text: &str, line: usize) -> Option<(&str, Option<&str>)> {
+    let first = &text[..line];
     match lines::colon(first).or_else(|| first.ends_with(':').then(|| first.len() - 1)) {
         Some(colon) if is_class(&first[..colon]) => {
             let message = text.get(colon + 2..).unwrap_or_default();

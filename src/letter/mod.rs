@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use headers::{Header, Headers};
-pub use plain_json::PlainJson;
+pub use plain_json::{PlainJson, Unescaped};
 pub use short::Short;
 pub use value::Value;
 

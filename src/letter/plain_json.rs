@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use bytes::BytesMut;
 use memchr::memchr2;
 
 /// Most that is set aside for a text with escapes before its length is known.
@@ -16,12 +17,19 @@ const LIKELY: usize = 8 << 10;
 pub struct PlainJson<'a> {
     text: &'a str,
     at: usize,
+    /// No byte of it is one that a text must not hold as it is.
+    clean: bool,
+}
+
+/// Is there a byte that JSON wants escaped? All are looked at, many at a time.
+fn has_controls(bytes: &[u8]) -> bool {
+    bytes.iter().fold(false, |found, byte| found | (*byte < 0x20))
 }
 
 impl<'a> PlainJson<'a> {
     /// At the beginning of `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, clean: !has_controls(text.as_bytes()) }
     }
 
     /// Takes this byte, after blanks, if it is the next.
@@ -50,43 +58,84 @@ impl<'a> PlainJson<'a> {
 
     /// A text, after blanks; without escapes it is not copied.
     pub fn text(&mut self) -> Option<Cow<'a, str>> {
+        let mut unescaped = String::new();
+        Some(match self.text_or(&mut unescaped)? {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(unescaped),
+        })
+    }
+
+    /// The same, but what has escapes is put behind what `unescaped` holds: `Some(None)`.
+    pub fn text_or<B: Unescaped>(&mut self, unescaped: &mut B) -> Option<Option<&'a str>> {
         if !self.take(b'"') {
             return None;
         }
         let bytes = self.text.as_bytes();
         let start = self.at;
         let mut from = start;
-        let mut unescaped = String::new();
         loop {
-            let stop = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
-            // JSON wants these escaped.
-            if bytes[from..stop].iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+            // Escapes come in pairs (`\n\t`): one behind another is not searched for.
+            let stop = match bytes.get(from)? {
+                b'"' | b'\\' => from,
+                _ => from + memchr2(b'"', b'\\', bytes.get(from..)?)?,
+            };
+            let piece = &self.text[from..stop];
+            if !self.clean && has_controls(piece.as_bytes()) {
                 return None;
             }
-            let piece = &self.text[from..stop];
             if bytes[stop] == b'"' {
                 self.at = stop + 1;
                 if from == start {
-                    return Some(Cow::Borrowed(piece));
+                    return Some(Some(&self.text[start..stop]));
                 }
-                unescaped.push_str(piece);
-                return Some(Cow::Owned(unescaped));
+                unescaped.put(piece);
+                return Some(None);
             }
             if from == start {
-                unescaped.reserve((bytes.len() - start).min(LIKELY));
+                unescaped.expect((bytes.len() - start).min(LIKELY));
             }
-            unescaped.push_str(piece);
-            unescaped.push(match bytes.get(stop + 1)? {
-                byte @ (b'"' | b'\\' | b'/') => char::from(*byte),
-                b'b' => '\u{8}',
-                b'f' => '\u{c}',
-                b'n' => '\n',
-                b'r' => '\r',
-                b't' => '\t',
+            unescaped.put(piece);
+            unescaped.put(match bytes.get(stop + 1)? {
+                b'"' => "\"",
+                b'\\' => "\\",
+                b'/' => "/",
+                b'b' => "\u{8}",
+                b'f' => "\u{c}",
+                b'n' => "\n",
+                b'r' => "\r",
+                b't' => "\t",
                 _ => return None,
             });
             from = stop + 2;
         }
+    }
+}
+
+/// Where texts go whose escapes are taken out.
+pub trait Unescaped {
+    /// About so many bytes will come.
+    fn expect(&mut self, bytes: usize);
+    /// This comes.
+    fn put(&mut self, text: &str);
+}
+
+impl Unescaped for String {
+    fn expect(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+
+    fn put(&mut self, text: &str) {
+        self.push_str(text);
+    }
+}
+
+impl Unescaped for BytesMut {
+    fn expect(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+
+    fn put(&mut self, text: &str) {
+        self.extend_from_slice(text.as_bytes());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write as _;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -114,7 +114,13 @@ pub fn list(row: &Row<'_>, column: usize) -> rusqlite::Result<Headers> {
 
 /// The same out of what a column held.
 pub fn read_list(json: &Bytes) -> Headers {
-    encoding::read(json).unwrap_or_else(|_| Headers::from_iter([(UNREADABLE, Value::Text(json.clone()))]))
+    read_list_among(json, &mut BytesMut::new())
+}
+
+/// The same of one of many lists, see [`encoding::read_among`].
+pub fn read_list_among(json: &Bytes, room: &mut BytesMut) -> Headers {
+    encoding::read_among(json, room)
+        .unwrap_or_else(|_| Headers::from_iter([(UNREADABLE, Value::Text(json.clone()))]))
 }
 
 /// Can the lists of this message be trusted to be what its producer wrote?

@@ -32,6 +32,10 @@ fn without_retry(word: &str) -> &str {
 
 /// Puts one word, without what is variable in it.
 pub(super) fn word(word: &str, out: &mut Out) {
+    if word.bytes().all(|b| b.is_ascii_digit()) {
+        // The most frequent of what is variable.
+        return if is_code(word, &out.text) { out.text.push_str(word) } else { out.put("<n>") };
+    }
     let word = without_retry(word);
     let is_url = word.bytes().any(|b| b == b':') && word.contains("://");
     if !is_url && !word.bytes().any(|b| b.is_ascii_digit() || matches!(b, b'@' | b'=')) {

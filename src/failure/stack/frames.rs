@@ -3,17 +3,18 @@
 //! Names are normalised, so that a rebuild, a restart or another machine gives the same one: no line
 //! numbers, no numbers of lambdas, closures and generated classes, no addresses, no release folders.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::{Language, bounded, language, lines};
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+pub struct Frame<'a> {
     /// Short, for people: `OrderMapper.toInvoice`.
-    pub label: String,
+    pub label: Cow<'a, str>,
     /// The whole name, for comparing: `com.example.orders.OrderMapper.toInvoice`.
-    pub name: String,
+    pub name: Cow<'a, str>,
 }
 
 /// Packages of runtimes and frameworks, which are nobody's own code.
@@ -139,7 +140,7 @@ const LIBRARY_FOLDERS: &[&str] = &[
 /// The first own frame, from where the innermost cause was thrown outwards. `own_code` holds prefixes of
 /// packages, namespaces or folders; empty, or if none of them is in the trace: the first frame that belongs
 /// to no known library.
-pub fn own_frame(text: &str, own_code: &[String]) -> Option<Frame> {
+pub fn own_frame<'a>(text: &'a str, own_code: &[String]) -> Option<Frame<'a>> {
     let text = bounded(text);
     let language = language(text)?;
     if !own_code.is_empty() {
@@ -148,11 +149,20 @@ pub fn own_frame(text: &str, own_code: &[String]) -> Option<Frame> {
             return Some(frame);
         }
     }
-    first(language, text, &|name, file| {
-        let first = usize::from(name.bytes().next().unwrap_or_default());
-        !LIBRARIES_BY_BYTE[first].iter().any(|prefix| name.starts_with(prefix))
+    let own = |name: &str, file: &str| {
+        !of_a_library(name)
             && (file.is_empty() || !LIBRARY_FOLDERS.iter().any(|folder| file.contains(folder)))
-    })
+    };
+    match language {
+        // A frame of a library's package or module is passed over at its first letters.
+        Language::Java => java(text, &of_a_library, &own),
+        other => first(other, text, &own),
+    }
+}
+
+fn of_a_library(name: &str) -> bool {
+    let first = usize::from(name.bytes().next().unwrap_or_default());
+    LIBRARIES_BY_BYTE[first].iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
 }
 
 fn is_own(prefix: &str, name: &str, file: &str) -> bool {
@@ -166,9 +176,9 @@ fn is_own(prefix: &str, name: &str, file: &str) -> bool {
     !file.is_empty() && (file.contains(prefix) || file.contains(&prefix.replace(['.', '\\'], "/")))
 }
 
-fn first(language: Language, text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn first<'a>(language: Language, text: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     match language {
-        Language::Java => java(text, own),
+        Language::Java => java(text, &|_| false, own),
         Language::Python => python(text, own),
         Language::DotNet => text.lines().find_map(|line| dotnet(line, own)),
         Language::Go => go(text, own),
@@ -179,16 +189,23 @@ fn first(language: Language, text: &str, own: &dyn Fn(&str, &str) -> bool) -> Op
     }
 }
 
-/// Sections from the innermost cause outwards; in each, the frames from the top.
-fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
-    let causes = lines::causes(text).filter(|cause| !cause.wrapped).map(|cause| cause.start);
-    let starts: Vec<usize> = [0].into_iter().chain(causes).collect();
+/// Sections from the innermost cause outwards; in each, the frames from the top. Frames that begin as `skip`
+/// says are not looked at any further.
+fn java<'a>(
+    text: &'a str,
+    skip: &dyn Fn(&str) -> bool,
+    own: &dyn Fn(&str, &str) -> bool,
+) -> Option<Frame<'a>> {
+    let mut starts = Vec::with_capacity(4);
+    starts.push(0);
+    starts.extend(lines::causes(text).filter(|cause| !cause.wrapped).map(|cause| cause.start));
     let mut section_end = text.len();
     for start in starts.into_iter().rev() {
         let mut at = start;
         while at < section_end {
             let end = lines::end(text, at);
             if let Some(line) = text[at..end].strip_prefix("\tat ")
+                && !skip(line)
                 && let Some(frame) = java_frame(line, own)
             {
                 return Some(frame);
@@ -200,7 +217,7 @@ fn java(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     None
 }
 
-fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn java_frame<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let whole = &line[..lines::open(line)?];
     // `app//`, `java.base@17/`: loader and module, but not the hidden class `Foo$$Lambda/0x12.run`.
     let name = lines::last(b'/', whole).map_or(whole, |slash| &whole[slash + 1..]);
@@ -208,15 +225,13 @@ fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         return None;
     }
     let dollar = whole.as_bytes().contains(&b'$');
-    if dollar && (whole.contains("$$") || whole.contains("$Proxy"))
-        || whole.contains("GeneratedMethodAccessor")
-    {
+    if dollar && (whole.contains("$$") || whole.contains("$Proxy")) || generated(whole) {
         return None;
     }
     if !dollar {
         // Most frames: nothing to take out, and the label is the name's end.
-        let label = last_two(name, '.').trim_start_matches('.').to_owned();
-        return Some(Frame { label, name: name.to_owned() });
+        let label = last_two(name, b'.').trim_start_matches('.');
+        return Some(Frame { label: label.into(), name: name.into() });
     }
     let name = without_numbers(name, b'$');
     let label = {
@@ -227,7 +242,14 @@ fn java_frame(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         let class = class.trim_end_matches('$');
         if class.is_empty() { method.to_owned() } else { format!("{class}.{method}") }
     };
-    Some(Frame { label, name })
+    Some(Frame { label: label.into(), name: name.into() })
+}
+
+/// Made by the JDK's reflection. Looked for by its first letter: few frames have one.
+fn generated(whole: &str) -> bool {
+    const NAME: &[u8] = b"GeneratedMethodAccessor";
+    let bytes = whole.as_bytes();
+    bytes.windows(NAME.len()).any(|at| at[0] == b'G' && at == NAME)
 }
 
 /// Takes the digits behind each `mark` off.
@@ -244,7 +266,7 @@ fn without_numbers(name: &str, mark: u8) -> String {
 }
 
 /// The innermost block stands first, the innermost frame last in it.
-fn python(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn python<'a>(text: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     super::python::blocks(text).find_map(|block| {
         block.lines().rev().find_map(|line| {
             let line = line.trim_start().strip_prefix("File \"")?;
@@ -256,7 +278,7 @@ fn python(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
 }
 
 /// A frame named by its file: its last folder and its name, without release numbers.
-fn in_file(file: &str, function: &str) -> Frame {
+fn in_file(file: &str, function: &str) -> Frame<'static> {
     let mut parts = file.rsplit(['/', '\\']);
     let last = parts.next().unwrap_or_default();
     let stem = last.split('.').next().unwrap_or(last);
@@ -264,10 +286,10 @@ fn in_file(file: &str, function: &str) -> Frame {
         parts.next().filter(|folder| !folder.bytes().any(|b| b.is_ascii_digit())).unwrap_or_default();
     let label = format!("{stem}.{function}");
     let name = if folder.is_empty() { label.clone() } else { format!("{folder}/{label}") };
-    Frame { label, name }
+    Frame { label: label.into(), name: name.into() }
 }
 
-fn dotnet(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn dotnet<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let line = line.trim_start().strip_prefix("at ")?;
     let name = &line[..line.find('(')?];
     if !own(name, "") {
@@ -288,18 +310,17 @@ fn dotnet(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         }
         kept.push_str(part);
     }
-    Some(Frame { label: last_two(&kept, '.'), name: kept })
+    Some(Frame { label: last_two(&kept, b'.').to_owned().into(), name: kept.into() })
 }
 
-fn last_two(name: &str, separator: char) -> String {
-    match name.rmatch_indices(separator).nth(1) {
-        Some((at, _)) => name[at + separator.len_utf8()..].to_owned(),
-        None => name.to_owned(),
-    }
+/// What is behind the last separator but one, an ASCII byte; all, if there is none.
+fn last_two(name: &str, separator: u8) -> &str {
+    let before = lines::last(separator, name).and_then(|at| lines::last(separator, &name[..at]));
+    before.map_or(name, |at| &name[at + 1..])
 }
 
 /// Behind the call of `panic`, if there is one. Modules of other hosts are libraries unless declared own.
-fn go(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn go<'a>(text: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let from = text.find("\npanic(").map_or(0, |at| at + 1);
     let mut library = None;
     for line in text[from..].lines() {
@@ -322,7 +343,7 @@ fn go(text: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     library
 }
 
-fn go_frame(name: &str) -> Frame {
+fn go_frame(name: &str) -> Frame<'static> {
     let mut kept = name.replace("[...]", "");
     while let Some((head, tail)) = kept.rsplit_once('.') {
         let number = tail.strip_prefix("func").unwrap_or(tail);
@@ -333,10 +354,10 @@ fn go_frame(name: &str) -> Frame {
         kept = head.to_owned();
     }
     let label = kept.rsplit('/').next().unwrap_or(&kept).to_owned();
-    Frame { label, name: kept }
+    Frame { label: label.into(), name: kept.into() }
 }
 
-fn javascript(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn javascript<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let line = line.trim_start().strip_prefix("at ")?;
     let line = line.strip_prefix("async ").unwrap_or(line);
     let line = line.strip_prefix("new ").unwrap_or(line);
@@ -362,7 +383,7 @@ fn javascript(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     Some(in_file(path, function))
 }
 
-fn php(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn php<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let line = line.strip_prefix('#')?;
     let (_, call) = line.split_once(": ")?;
     let name = &call[..call.find('(')?];
@@ -370,12 +391,12 @@ fn php(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
         return None;
     }
     own(name, "").then(|| {
-        let label = name.rsplit('\\').next().unwrap_or(name).to_owned();
-        Frame { label, name: name.to_owned() }
+        let label = name.rsplit('\\').next().unwrap_or(name);
+        Frame { label: label.into(), name: name.into() }
     })
 }
 
-fn ruby(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn ruby<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let line = line.trim_start();
     let line = line.strip_prefix("from ").unwrap_or(line);
     let (place, tail) = line.split_once(":in ")?;
@@ -388,7 +409,7 @@ fn ruby(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
     Some(in_file(file, method))
 }
 
-fn rust(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
+fn rust<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
     let (number, name) = line.trim_start().split_once(": ")?;
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -408,6 +429,6 @@ fn rust(line: &str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame> {
             Some((at, _)) => name[at + 2..].to_owned(),
             None => name.clone(),
         };
-        Frame { label, name }
+        Frame { label: label.into(), name: name.into() }
     })
 }

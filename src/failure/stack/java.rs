@@ -1,7 +1,7 @@
 //! Java: `Caused by:` at the line's beginning is a cause; indented ones belong to suppressed errors.
 
-use super::lines::{CAUSED, WRAPPED, causes, end};
-use super::{Link, header};
+use super::lines::{CAUSED, WRAPPED, causes, end, has};
+use super::{Link, header_of};
 
 /// The innermost cause, looked for from the end.
 pub(super) fn root(text: &str) -> Option<Link<'_>> {
@@ -10,29 +10,30 @@ pub(super) fn root(text: &str) -> Option<Link<'_>> {
         if cause.wrapped {
             return links(text).into_iter().next_back();
         }
-        if let Some(link) = link(&text[cause.rest..]) {
+        if let Some(link) = link(&text[cause.rest..]).0 {
             return Some(link);
         }
     }
-    first(text)
+    first(text).0
 }
 
 /// All, the outermost first.
 pub(super) fn links(text: &str) -> Vec<Link<'_>> {
-    let mut found: Vec<Link<'_>> = first(text).into_iter().collect();
+    let mut found: Vec<Link<'_>> = Vec::with_capacity(4);
+    let (outermost, quoted) = first(text);
+    found.extend(outermost);
     let mut reversed = false;
     // What a message quotes is skipped.
-    let mut from = after_quoted_message(text);
+    let mut from = quoted;
     for cause in causes(text) {
         // The newline before the line counts, as it may be the first byte behind a quoted message.
         if cause.start <= from {
             continue;
         }
         reversed |= cause.wrapped;
-        let rest = &text[cause.rest..];
-        if let Some(link) = link(rest) {
+        if let (Some(link), quoted) = link(&text[cause.rest..]) {
             found.push(link);
-            from = cause.start + after_quoted_message(rest);
+            from = cause.start + quoted;
         }
     }
     if reversed {
@@ -41,31 +42,45 @@ pub(super) fn links(text: &str) -> Vec<Link<'_>> {
     found
 }
 
-/// The outermost error. A trace that begins in the middle of its frames has none.
-fn first(text: &str) -> Option<Link<'_>> {
+/// The outermost error, and where what its message quotes ends. A trace that begins in the middle of its frames
+/// has none.
+fn first(text: &str) -> (Option<Link<'_>>, usize) {
+    let whole = text;
     let text = match text.strip_prefix("Exception in thread \"") {
         Some(rest) => rest.split_once("\" ").map_or(text, |(_, rest)| rest),
         None => text,
     };
-    link(text.strip_prefix(CAUSED).unwrap_or(text))
+    let text = text.strip_prefix(CAUSED).unwrap_or(text);
+    let (link, quoted) = link(text);
+    (link, if quoted == 0 { 0 } else { quoted + (whole.len() - text.len()) })
 }
 
-/// Reads `class: message` and the frames behind it. A circular reference repeats an outer error: no link.
-fn link(text: &str) -> Option<Link<'_>> {
+/// Reads `class: message` and the frames behind it, and says where what the message quotes ends. A circular
+/// reference repeats an outer error: no link.
+fn link(text: &str) -> (Option<Link<'_>>, usize) {
+    let line = end(text, 0);
+    let quoted = after_quoted_message(text, line);
     if text.starts_with("[CIRCULAR REFERENCE") || text.starts_with('\t') {
-        return None;
+        return (None, quoted);
     }
-    let quoted = after_quoted_message(text);
-    let head_end = quoted + frames_at(&text[quoted..]);
-    let (class, message) = header(&text[..head_end])?;
-    Some(Link { class: Some(class), message: message.map(|m| m.trim_end_matches('\n')) })
+    let head = if quoted == 0 { frames_at(text, line) } else { quoted + frames_at_line(&text[quoted..]) };
+    let link = header_of(&text[..head], line.min(head)).map(|(class, message)| Link {
+        class: Some(class),
+        message: message.map(|m| m.trim_end_matches('\n')),
+    });
+    (link, quoted)
 }
 
-/// Where the frames of the error begin at whose header the text begins: at the first line of a frame.
-fn frames_at(text: &str) -> usize {
-    let mut at = 0;
+/// Where the frames begin behind the rest of a line.
+fn frames_at_line(text: &str) -> usize {
+    frames_at(text, end(text, 0))
+}
+
+/// Where the frames of the error begin at whose header the text begins, a line that ends at `line`: at the first
+/// line of a frame.
+fn frames_at(text: &str, line: usize) -> usize {
+    let mut next = line + 1;
     loop {
-        let next = end(text, at) + 1;
         let Some(line) = text.get(next..) else { return text.len() };
         if line.starts_with("\tat ")
             || line.starts_with("\t... ")
@@ -75,18 +90,18 @@ fn frames_at(text: &str) -> usize {
         {
             return next;
         }
-        at = next;
+        next = end(text, next) + 1;
     }
 }
 
 /// Spring prints a failed message with all its headers into the error's own message, an older stack trace
 /// among them: the header of such an error ends behind its closing bracket, not at the first newline.
-fn after_quoted_message(text: &str) -> usize {
+fn after_quoted_message(text: &str, line: usize) -> usize {
     const OPEN: &str = "failedMessage=";
     const CLOSE: &str = "}]";
-    let line = &text[..end(text, 0)];
+    let line = &text[..line];
     // One byte first: few lines of a trace hold it, and a search for text costs more than the line.
-    if !line.as_bytes().contains(&b'=') || !line.contains(OPEN) {
+    if !has(b'=', line) || !line.contains(OPEN) {
         return 0;
     }
     let mut depth = 0usize;

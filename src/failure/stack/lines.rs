@@ -50,6 +50,11 @@ pub(super) fn colon(line: &str) -> Option<usize> {
     memchr_iter(b':', bytes).find(|at| bytes.get(at + 1) == Some(&b' '))
 }
 
+/// Is this byte, which is ASCII, in it?
+pub(super) fn has(byte: u8, line: &str) -> bool {
+    memchr(byte, line.as_bytes()).is_some()
+}
+
 /// Where the first opening bracket stands.
 pub(super) fn open(line: &str) -> Option<usize> {
     memchr(b'(', line.as_bytes())

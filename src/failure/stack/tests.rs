@@ -8,7 +8,7 @@ fn classes(text: &str) -> Vec<&str> {
 
 fn frame(text: &str, own: &[&str]) -> Option<String> {
     let own: Vec<String> = own.iter().map(|prefix| (*prefix).to_owned()).collect();
-    own_frame(text, &own).map(|frame| frame.label)
+    own_frame(text, &own).map(|frame| frame.label.into_owned())
 }
 
 const JAVA: &str = "org.springframework.kafka.listener.ListenerExecutionFailedException: Listener failed\n\

@@ -71,6 +71,8 @@ pub struct Left {
     pub planned: u64,
 }
 
+/// Width of the words before each line.
+const LABEL: usize = 10;
 /// Reasons that are told one by one; `show` tells that of each letter.
 const MOST_TOLD: usize = 3;
 
@@ -99,7 +101,8 @@ pub fn before(ui: &mut Ui, it: &Before<'_>) {
     if ui.json() {
         return;
     }
-    for line in lines(it) {
+    let columns = ui.columns().unwrap_or(usize::MAX);
+    for line in lines(it).into_iter().flat_map(|line| line.wrapped(columns, LABEL)) {
         ui.say(line);
     }
 }

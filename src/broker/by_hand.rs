@@ -56,6 +56,12 @@ pub trait Shelf: Send {
         self.release(batch).await
     }
 
+    /// Puts messages that the target refuses for good aside for a while: taken again at once they would be all that
+    /// is ever taken.
+    async fn rest(&mut self, batch: &[Receipt]) -> Result<()> {
+        self.release(batch).await
+    }
+
     /// When the next one is due, where the broker tells.
     async fn next_due(&mut self) -> Result<Option<Time>> {
         Ok(None)
@@ -76,25 +82,55 @@ pub struct ByHand {
     reported: Option<(usize, Vec<Due>)>,
     /// The tier that is asked first next time, so that a full one does not starve the others.
     turn: usize,
+    told: Told,
+}
+
+/// Names that were reported as perhaps there twice: each is, once.
+#[derive(Default)]
+struct Told(HashSet<String>);
+
+impl Told {
+    /// Names that are remembered; over it the memory begins anew, and a name may be reported again.
+    const MOST: usize = 100_000;
+
+    /// Reports a message, unless it was before.
+    fn tell(&mut self, outgoing: &Outgoing, carried: &mut Carried) {
+        if self.0.len() >= Self::MOST {
+            self.0.clear();
+        }
+        let name = name(outgoing);
+        if self.0.insert(name.clone()) {
+            carried.maybe_twice.push(name);
+        }
+    }
+
+    fn forget(&mut self, names: &[String]) {
+        for name in names {
+            self.0.remove(name);
+        }
+    }
+}
+
+fn name(outgoing: &Outgoing) -> String {
+    outgoing.position.to_string()
 }
 
 impl ByHand {
     /// Over these tiers.
     pub fn new(clock: Arc<dyn Clock>, shelves: Vec<Box<dyn Shelf>>) -> Self {
-        Self { clock, shelves, reported: None, turn: 0 }
+        Self { clock, shelves, reported: None, turn: 0, told: Told::default() }
     }
 }
 
-#[async_trait]
-impl Carrier for ByHand {
-    async fn carry(&mut self, limit: usize) -> Result<Carried> {
-        let mut carried = Carried::default();
+impl ByHand {
+    async fn step(&mut self, limit: usize, carried: &mut Carried) -> Result<()> {
         let mut left = limit;
         let count = self.shelves.len();
         if let Some((at, due)) = self.reported.take()
             && let Some(shelf) = self.shelves.get_mut(at)
         {
-            left = left.saturating_sub(carry(&mut **shelf, due, &*self.clock, &mut carried).await?);
+            let moved = carry(&mut **shelf, due, &*self.clock, &mut self.told, carried).await?;
+            left = left.saturating_sub(moved);
             carried.more = true;
         }
         for step in 0..count {
@@ -110,14 +146,17 @@ impl Carrier for ByHand {
                 continue;
             }
             failpoint::hit("relay_taken");
-            if due.iter().any(|due| due.again) {
-                let again = due.iter().filter(|due| due.again);
-                carried.maybe_twice.extend(again.map(|due| name(&due.outgoing)));
+            for due in due.iter().filter(|due| due.again) {
+                self.told.tell(&due.outgoing, carried);
+            }
+            // What this very step reports is known to nobody before it ends.
+            let unheard = |due: &Due| due.again && carried.maybe_twice.contains(&name(&due.outgoing));
+            if due.iter().any(unheard) {
                 carried.more = true;
                 self.reported = Some((at, due));
-                return Ok(carried);
+                return Ok(());
             }
-            let moved = carry(&mut **shelf, due, &*self.clock, &mut carried).await?;
+            let moved = carry(&mut **shelf, due, &*self.clock, &mut self.told, carried).await?;
             left = left.saturating_sub(moved);
             carried.more |= moved > 0;
         }
@@ -126,7 +165,20 @@ impl Carrier for ByHand {
             let due = shelf.next_due().await?;
             carried.next_due = carried.next_due.into_iter().chain(due).min();
         }
-        Ok(carried)
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Carrier for ByHand {
+    async fn carry(&mut self, limit: usize) -> Result<Carried> {
+        let mut carried = Carried::default();
+        let outcome = self.step(limit, &mut carried).await;
+        if outcome.is_err() {
+            // Nobody hears of this step.
+            self.told.forget(&carried.maybe_twice);
+        }
+        outcome.map(|()| carried)
     }
 
     async fn tiers(&mut self) -> Result<Vec<TierState>> {
@@ -157,9 +209,11 @@ async fn carry(
     shelf: &mut dyn Shelf,
     mut pending: Vec<Due>,
     clock: &dyn Clock,
+    told: &mut Told,
     carried: &mut Carried,
 ) -> Result<usize> {
     let mut late = Vec::with_capacity(pending.len());
+    let mut lasting = None;
     let mut stopped: HashSet<String> = HashSet::new();
     // One of a group and round: entries of a batch fail alone (m10), and the next waits for the answer (r04).
     while !pending.is_empty() {
@@ -189,18 +243,31 @@ async fn carry(
         let answers = shelf.publish(&outgoing).await;
         failpoint::hit("relay_after_send");
         let (mut done, mut again, mut unknown) = (Vec::<Due>::new(), Vec::new(), Vec::new());
+        let mut refused = Vec::new();
         for (due, answer) in round.into_iter().zip(answers) {
             match answer {
                 Ok(_) => done.push(due),
                 Err(error) if error.kind == ErrorKind::Unknown && mutated("r02") => done.push(due),
                 Err(error) => {
                     if error.kind == ErrorKind::Unknown {
-                        carried.maybe_twice.push(name(&due.outgoing));
-                        unknown.push(due.outgoing.receipt);
-                    } else {
-                        again.push(due.outgoing.receipt);
+                        told.tell(&due.outgoing, carried);
+                    }
+                    match error.kind {
+                        ErrorKind::Unknown => unknown.push(due.outgoing.receipt),
+                        ErrorKind::Rejected => refused.push(due.outgoing.receipt),
+                        _ => again.push(due.outgoing.receipt),
                     }
                     stopped.extend(due.outgoing.group);
+                    match error.kind {
+                        // Whoever has it now carries it.
+                        ErrorKind::Stale => {}
+                        ErrorKind::Denied | ErrorKind::NotFound | ErrorKind::Unsupported => {
+                            lasting.get_or_insert(error);
+                        }
+                        _ => {
+                            carried.refused.get_or_insert(error);
+                        }
+                    }
                 }
             }
         }
@@ -209,6 +276,9 @@ async fn carry(
         }
         if !unknown.is_empty() {
             shelf.leave(&unknown).await?;
+        }
+        if !refused.is_empty() {
+            shelf.rest(&refused).await?;
         }
         let receipts: Vec<Receipt> = match mutated("r01") {
             true => all,
@@ -220,7 +290,7 @@ async fn carry(
         let now = clock.now();
         for due in done {
             if !matches!(settled.get(&due.outgoing.receipt), Some(Settled::Settled)) {
-                carried.maybe_twice.push(name(&due.outgoing));
+                told.tell(&due.outgoing, carried);
                 // It comes again, and nothing behind it may pass it then.
                 stopped.extend(due.outgoing.group);
             }
@@ -231,11 +301,14 @@ async fn carry(
     if moved > 0 {
         carried.moved.push((shelf.tier().to_owned(), late));
     }
-    Ok(moved)
-}
-
-fn name(outgoing: &Outgoing) -> String {
-    outgoing.position.to_string()
+    match lasting {
+        // No message will get through: the relay ends with the broker's word.
+        Some(error) if moved == 0 => Err(error),
+        other => {
+            carried.refused = carried.refused.take().or(other);
+            Ok(moved)
+        }
+    }
 }
 
 /// The answer of every message of a batch that failed as a whole.

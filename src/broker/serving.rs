@@ -28,6 +28,8 @@ pub struct Carried {
     pub moved: Vec<(String, Vec<Duration>)>,
     /// Messages that may be in the target twice, after an unknown answer (protocol §10), by broker id.
     pub maybe_twice: Vec<String>,
+    /// Why a message was not taken by the target: the first such answer. It stays in its tier, and is tried again.
+    pub refused: Option<BrokerError>,
     /// When the next message is due, if known: sleep until then, and no longer than the relay's own bound.
     pub next_due: Option<Time>,
     /// There was more to do than the limit allowed.

@@ -69,10 +69,22 @@ pub async fn serve(
             Err(error) => break Err(error),
             Ok(None) => pace.pause(1),
             Ok(Some(carried)) => {
-                back_off = BACK_OFF.0;
                 let moved = carried.moved.iter().map(|(_, late)| late.len()).sum::<usize>();
                 metrics.carried(&carried, clock.now());
-                if carried.more && (moved > 0 || !carried.maybe_twice.is_empty()) {
+                if moved > 0 || carried.refused.is_none() {
+                    back_off = BACK_OFF.0;
+                }
+                if let Some(error) = &carried.refused {
+                    metrics.failed(error);
+                }
+                if let Some(error) = carried.refused.as_ref().filter(|_| moved == 0) {
+                    if settings.once {
+                        break Err(error.clone());
+                    }
+                    let wait = back_off;
+                    back_off = (back_off * 2).min(BACK_OFF.1);
+                    wait
+                } else if carried.more && (moved > 0 || !carried.maybe_twice.is_empty()) {
                     Duration::ZERO
                 } else if settings.once && !carried.more {
                     break Ok(());

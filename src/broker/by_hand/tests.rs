@@ -211,14 +211,19 @@ fn schedule(seed: u64, chance: f64) -> std::result::Result<usize, String> {
     let fake = Fake::new(seed, chance);
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(Time::from_millis(0)));
     let mut reported: BTreeSet<String> = BTreeSet::new();
+    let repeated = std::cell::Cell::new(0);
     for _ in 0..200 {
         runtime.block_on(async {
             let mut relay = ByHand::new(Arc::clone(&clock), vec![Box::new(fake.clone())]);
+            let said = std::cell::RefCell::new(BTreeSet::new());
             tokio::select! {
                 biased;
                 () = async {
-                    for _ in 0..2 {
-                        reported.extend(relay.carry(5).await.unwrap().maybe_twice);
+                    for _ in 0..4 {
+                        for name in relay.carry(5).await.unwrap().maybe_twice {
+                            repeated.set(repeated.get() + u32::from(!said.borrow_mut().insert(name.clone())));
+                            reported.insert(name);
+                        }
                     }
                 } => {}
                 () = fake.death.notified() => {}
@@ -234,6 +239,9 @@ fn schedule(seed: u64, chance: f64) -> std::result::Result<usize, String> {
         if fake.world().tier.is_empty() {
             break;
         }
+    }
+    if repeated.get() > 0 {
+        return Err("R2: a message was reported twice by one relay".to_owned());
     }
     let state = fake.world();
     if !state.tier.is_empty() {

@@ -19,7 +19,7 @@ use crate::letter::RawLetter;
 
 /// FIFO: a send may be repeated this long after its first try, well inside the five minutes of SQS's own
 /// deduplication (protocol §6).
-const RESEND_WITHIN: Duration = Duration::from_secs(240);
+pub(super) const RESEND_WITHIN: Duration = Duration::from_secs(240);
 /// Letters that came before they were wanted are kept up to this many bytes; beyond, only their ids are, and
 /// they are received once more.
 const KEPT_BYTES: u64 = 16 << 20;
@@ -125,6 +125,11 @@ impl Session {
         let id = self.holds(receipt)?.0.to_owned();
         let held = self.held.remove(&id)?;
         Some((id, held))
+    }
+
+    /// Holds it no longer; SQS hides it until its time is over.
+    pub(super) fn let_go(&mut self, receipt: &Receipt) {
+        drop(self.forget(receipt));
     }
 
     /// Notes a message that came, and whether it is a new one in our hands.

@@ -120,3 +120,184 @@ fn an_idle_relay_costs_at_most_the_documented_requests_on_ministack() {
     println!("idle: {calls} requests in {seconds} s, {per_hour} an hour for one tier of one second");
     assert!(per_hour <= 5_400, "{per_hour}");
 }
+
+/// The last words of a relay: messages carried, and those that may be there twice.
+fn last_words(err: &str) -> (usize, usize) {
+    let number = |words: &str| {
+        let line = err.lines().find(|line| line.contains(words))?;
+        line.trim_start_matches("note").split_whitespace().next()?.parse().ok()
+    };
+    (number(" carried; ").unwrap_or_else(|| panic!("{err}")), number(" may be there twice").unwrap_or(0))
+}
+
+/// A relay until its tier is empty, then told to end; what it said.
+fn until_empty(shop: &Shop) -> String {
+    use std::process::Stdio;
+    let mut command = shop.env.command(&["relay", &shop.channel]);
+    let relay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    // Before that it may not have come to listen to signals.
+    std::thread::sleep(Duration::from_millis(1_500));
+    while shop.app.depth(&shop.tier) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = rustix::process::Pid::from_raw(relay.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = relay.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    err
+}
+
+/// Killed at each step by itself: what is there twice was reported by the one that came after, and on FIFO nothing is.
+fn killed_at_each_step(endpoint: &str, fifo: bool) {
+    for step in redrive::proof::failpoint::RELAY_BY_HAND {
+        let proxy = Proxy::start(endpoint, Vec::new(), Some(2));
+        let shop = Shop::new(endpoint, &proxy.endpoint, fifo);
+        fill(&shop);
+        let mut command = shop.env.command(&["relay", &shop.channel, "--once"]);
+        let killed = command.env("REDRIVE_FAILPOINT", step).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&killed.status);
+        assert_eq!(signal, Some(9), "{step}: {}", String::from_utf8_lossy(&killed.stderr));
+        let err = until_empty(&shop);
+        let (all, counts) = shop.arrived();
+        assert_eq!(counts.len(), MESSAGES, "{step}: lost: {counts:?}\n{err}");
+        let twice = all.len() - counts.len();
+        let (_, reported) = last_words(&err);
+        assert!(twice <= reported, "{step}: {twice} twice, {reported} reported\n{err}");
+        assert!(!fifo || (twice, reported) == (0, 0), "{step}: SQS drops the second copy; {twice}\n{err}");
+        let sent = *step == "relay_after_send" && !fifo;
+        assert!(twice > 0 || !sent, "{step}: the checker sees none, and {MESSAGES} were sent before");
+    }
+}
+
+#[test]
+fn l06_a_standard_relay_killed_at_each_step_reports_what_may_be_twice_on_ministack() {
+    killed_at_each_step(&endpoint_or_return!(MINISTACK), false);
+}
+
+#[test]
+fn l06_a_fifo_relay_killed_at_each_step_doubles_nothing_on_elasticmq() {
+    killed_at_each_step(&endpoint_or_return!(ELASTICMQ), true);
+}
+
+/// What was sent and could not be deleted is deleted when it comes again: not sent again, and counted once.
+#[test]
+fn l06_a_delete_that_failed_is_tried_again_and_nothing_is_sent_twice() {
+    for (endpoint, fifo) in [(endpoint_or_return!(MINISTACK), false), (endpoint_or_return!(ELASTICMQ), true)]
+    {
+        for fault in [Fault::RunOut, Fault::Entry(0, false), Fault::Lost] {
+            let rule = Rule::on("DeleteMessageBatch", 1, 1, fault.clone());
+            let proxy = Proxy::start(&endpoint, vec![rule], Some(2));
+            let shop = Shop::new(&endpoint, &proxy.endpoint, fifo);
+            fill(&shop);
+            let err = until_empty(&shop);
+            let (all, counts) = shop.arrived();
+            assert_eq!((all.len(), counts.len()), (MESSAGES, MESSAGES), "{fault:?}\n{err}");
+            let (carried, reported) = last_words(&err);
+            assert_eq!(carried, MESSAGES, "{fault:?}: counted once\n{err}");
+            assert!(reported <= 10, "{fault:?}: each at most once\n{err}");
+        }
+    }
+}
+
+/// A send without an answer is repeated: reported once on standard, and on FIFO SQS drops the second copy.
+#[test]
+fn a_send_without_an_answer_is_reported_once_on_standard_and_not_at_all_on_fifo() {
+    for (endpoint, fifo) in [(endpoint_or_return!(MINISTACK), false), (endpoint_or_return!(ELASTICMQ), true)]
+    {
+        let rule = Rule::on("SendMessageBatch", 1, 1, Fault::Lost);
+        let proxy = Proxy::start(&endpoint, vec![rule], Some(2));
+        let shop = Shop::new(&endpoint, &proxy.endpoint, fifo);
+        fill(&shop);
+        let err = until_empty(&shop);
+        let (all, counts) = shop.arrived();
+        let (carried, reported) = last_words(&err);
+        assert_eq!((counts.len(), carried), (MESSAGES, MESSAGES), "{err}");
+        assert_eq!(all.len() - counts.len(), reported, "as many as are there twice: {err}");
+        assert_eq!(reported == 0, fifo, "{err}");
+    }
+}
+
+/// A message that the source does not take stays in its tier and is named; the others go.
+#[test]
+fn a_message_that_the_source_refuses_is_told_and_holds_nobody_up_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    shop.app.set(&shop.source, &json!({"MaximumMessageSize": "1024"}));
+    shop.app.send(&shop.tier, &"x".repeat(2_000), None, "", &json!({}));
+    for n in 0..5 {
+        shop.app.send(&shop.tier, &body(n), None, "", &json!({}));
+    }
+    let mut child = shop
+        .env
+        .command(&["relay", &shop.channel])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while shop.app.depth(&shop.tier) > 1 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for n in 5..10 {
+        shop.app.send(&shop.tier, &body(n), None, "", &json!({}));
+    }
+    while shop.app.depth(&shop.source) < 10 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("it has 2") && err.contains("takes 1024"), "{err}");
+    assert_eq!((shop.app.depth(&shop.source), shop.app.depth(&shop.tier)), (10, 1), "{err}");
+}
+
+/// No right to send: the relay ends with the broker's word instead of trying for ever in silence.
+#[test]
+fn a_relay_that_may_not_send_ends_and_says_why_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let denied = Rule::on("SendMessageBatch", 1, 999, Fault::Refused(403, "AccessDenied"));
+    let proxy = Proxy::start(&endpoint, vec![denied], None);
+    let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+    fill(&shop);
+    let ended = shop.env.run(&["relay", &shop.channel]).exits(1);
+    assert!(ended.says("AccessDenied") && ended.says("docs/sqs.md"), "{ended}");
+    assert_eq!(shop.app.take_all(&shop.tier).len(), MESSAGES, "given back at once");
+}
+
+/// What a consumer needs to count its tries is filled in, and a count that is there stays (r08).
+#[test]
+fn r08_a_tier_fills_in_what_a_consumer_left_out_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    let text = |value: &str| json!({"DataType": "String", "StringValue": value});
+    let counted = r#"{"attempt":"7","tier":"somewhere","first-failed-at":"2026-11-30T02:00:00Z"}"#;
+    let full: serde_json::Map<String, serde_json::Value> =
+        (0..10).map(|n| (format!("a{n}"), text("v"))).collect();
+    shop.app.send(&shop.tier, "bare", None, "", &json!({}));
+    shop.app.send(&shop.tier, "counted", None, "", &json!({"redrive": text(counted)}));
+    shop.app.send(&shop.tier, "full", None, "", &serde_json::Value::Object(full));
+    shop.app.send(&shop.tier, "own", None, "", &json!({"redrive": text("mine")}));
+    until_empty(&shop);
+    for got in shop.arrived().0 {
+        let ours = got.attributes["redrive"]["StringValue"].as_str().unwrap_or_default();
+        match got.body.as_str() {
+            "bare" => {
+                let ours: serde_json::Value = serde_json::from_str(ours).unwrap();
+                assert_eq!((&ours["attempt"], &ours["tier"]), (&json!("1"), &json!(shop.tier)), "{ours}");
+                assert!(ours["first-failed-at"].as_str().unwrap().ends_with('Z'), "{ours}");
+            }
+            "counted" => {
+                let (is, was): (serde_json::Value, serde_json::Value) =
+                    (serde_json::from_str(ours).unwrap(), serde_json::from_str(counted).unwrap());
+                assert_eq!(is, was);
+            }
+            "full" => assert_eq!(got.attributes.as_object().unwrap().len(), 10, "{:?}", got.attributes),
+            _ => assert_eq!(ours, "mine", "a user's attribute of that name stays the user's"),
+        }
+    }
+}

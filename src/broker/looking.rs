@@ -68,6 +68,30 @@ pub struct LookCost {
     /// About how many letters more a look will show when those of this one are gone: the broker hides them
     /// behind what it has handed out. 0: none, or it does not do that.
     pub behind: u64,
+    /// Letters that were received by now as often as the broker allows: the next receive passes them on
+    /// ([`PassesOn`]).
+    #[serde(skip_serializing_if = "is_none")]
+    pub spent: u64,
+}
+
+fn is_none(letters: &u64) -> bool {
+    *letters == 0
+}
+
+/// A dead-letter queue whose letters the broker itself moves on to another queue after so many receives, a look
+/// being one (S24).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassesOn {
+    /// The queue looked at.
+    pub queue: String,
+    /// As [`Snapshot::identity`].
+    pub identity: String,
+    /// So many receives bring a letter here; the next one moves it on.
+    pub after: u32,
+    /// Where to.
+    pub to: String,
+    /// About how many letters are in it.
+    pub letters: u64,
 }
 
 /// One look: pages in the broker's order of arrival, in bounded memory. Dropping it gives back, as far as
@@ -166,6 +190,11 @@ pub trait Browse: Send + Sync {
 
     /// Words on what a look at this channel will change, before it does: versions and queue types known.
     async fn cost_of_looking(&self, _channel: &Channel) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Does the broker pass dead letters on by itself when they were received too often?
+    async fn passes_on(&self, _channel: &Channel) -> Result<Option<PassesOn>> {
         Ok(None)
     }
 }

@@ -1,8 +1,8 @@
 //! `redrive inspect`: the causes of dead letters, or the letters themselves.
 
 use super::selecting::{Selecting, limit, one_cause};
-use super::{Chosen, CommandError, Context, ExitCode, Outcome};
-use crate::broker::{Broker, Want};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome, receives};
+use crate::broker::{Broker, PassesOn, Want};
 use crate::dead_letter::DeadLetter;
 use crate::render::contrast::print_contrast;
 use crate::render::inspect::Causes;
@@ -65,15 +65,17 @@ struct Looking<'a> {
     selection: Selection,
     want: Want,
     place: Where,
+    passes: Option<PassesOn>,
 }
 
 impl Looking<'_> {
-    async fn through<C: Collect>(&self, collector: C) -> Result<(C, Looked), CommandError> {
-        self.through_newest(None, collector).await
+    async fn through<C: Collect>(&self, ctx: &Context, collector: C) -> Result<(C, Looked), CommandError> {
+        self.through_newest(ctx, None, collector).await
     }
 
     async fn through_newest<C: Collect>(
         &self,
+        ctx: &Context,
         newest: Option<u64>,
         collector: C,
     ) -> Result<(C, Looked), CommandError> {
@@ -82,6 +84,7 @@ impl Looking<'_> {
             look(&*self.broker, self.channel, &self.selection, want, self.place.at, collector)
                 .await
                 .map_err(|error| CommandError::broker(self.chosen.name(), &error))?;
+        receives::remember(ctx, self.passes.as_ref(), looked.cost.spent);
         one_cause(self.selection.cause.as_deref(), &looked.causes)?;
         Ok((collector, looked))
     }
@@ -102,7 +105,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let channel = loaded.channel(&args.channel)?;
     let chosen = ctx.broker_for(&loaded, channel)?;
     let broker = ctx.open(&loaded, chosen, false).await?;
-    announce_cost(ctx, &*broker, chosen, channel).await?;
+    let passes = announce_cost(ctx, &*broker, chosen, channel).await?;
     let bodies = selection.needs_bodies() || diff.is_some() || DeadLetter::needs_bodies(channel);
     let place = Where {
         channel: channel.name.value.clone(),
@@ -111,7 +114,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         at: ctx.clock.now(),
     };
     let want = Want { bodies, moved: args.all };
-    let looking = Looking { broker, chosen, channel, selection, want, place };
+    let looking = Looking { broker, chosen, channel, selection, want, place, passes };
     if let Some(cause) = diff {
         contrast(ctx, &looking, cause).await
     } else if args.letters {
@@ -122,18 +125,18 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     }
 }
 
-/// Says what a look will change before it does (rule 8).
+/// Says what a look will change before it does (rule 8), and refuses one that would make letters go.
 pub(super) async fn announce_cost(
     ctx: &mut Context,
     broker: &dyn Broker,
     chosen: Chosen<'_>,
     channel: &Channel,
-) -> Result<(), CommandError> {
+) -> Result<Option<PassesOn>, CommandError> {
     let cost = broker.cost_of_looking(channel).await;
     if let Some(cost) = cost.map_err(|error| CommandError::broker(chosen.name(), &error))? {
         ctx.ui.note(cost);
     }
-    Ok(())
+    receives::guard(ctx, broker, chosen, channel).await
 }
 
 async fn causes(
@@ -144,7 +147,7 @@ async fn causes(
     full: bool,
 ) -> Outcome {
     let now = looking.place.at;
-    let (buckets, looked) = looking.through(Buckets::new(by, now)).await?;
+    let (buckets, looked) = looking.through(ctx, Buckets::new(by, now)).await?;
     let shown = match asked {
         Some(Limit::AtMost(most)) => usize::try_from(most).unwrap_or(usize::MAX),
         Some(Limit::All) => usize::MAX,
@@ -181,12 +184,12 @@ async fn letters(
 ) -> Outcome {
     let (letters, looked) = match newest {
         None => {
-            let (oldest, looked) = looking.through(Oldest::new(looking.selection.limit)).await?;
+            let (oldest, looked) = looking.through(ctx, Oldest::new(looking.selection.limit)).await?;
             (oldest.into_sorted(), looked)
         }
         Some((most, jumps)) => {
             let only = jumps.then_some(most);
-            let (newest, looked) = looking.through_newest(only, Newest::new(most)).await?;
+            let (newest, looked) = looking.through_newest(ctx, only, Newest::new(most)).await?;
             (newest.into_sorted(), looked)
         }
     };
@@ -211,7 +214,7 @@ async fn letters(
 }
 
 async fn contrast(ctx: &mut Context, looking: &Looking<'_>, cause: String) -> Outcome {
-    let (contrast, looked) = looking.through(Contrast::new(cause.clone())).await?;
+    let (contrast, looked) = looking.through(ctx, Contrast::new(cause.clone())).await?;
     one_cause(Some(&cause), &contrast.causes)?;
     let channel = looking.place.channel.as_str();
     let Some(found) = contrast.causes.first() else {

@@ -25,6 +25,7 @@ mod passes;
 mod plan;
 mod provisioning;
 mod readers;
+mod receives;
 mod relay;
 mod resume;
 mod run;

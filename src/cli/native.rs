@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::confirm::{Consent, Yes};
+use super::confirm::{Consent, Yes, typed_out};
 use super::sending::{
     LEASE, ledger_error, ledger_path, lock, lowered, open_elsewhere, queue_key, rate, rate_text,
 };
@@ -36,6 +36,8 @@ pub struct Asked<'a> {
     pub dry_run: bool,
     /// `--yes`.
     pub yes: &'a Yes,
+    /// `--confirm`.
+    pub confirm: Option<&'a str>,
     /// `--ledger`.
     pub ledger: Option<&'a std::path::PathBuf>,
     /// `--take-over`.
@@ -125,22 +127,20 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         ctx.ui.note("Nothing was sent (--dry-run).");
         return Ok(ExitCode::Done);
     }
-    asked.yes.consent(
-        &mut ctx.ui,
-        Consent {
-            question: format!(
-                "Let {} move all of {}, about {letters} letters, to {}?",
-                chosen.title(),
-                names.dead_letter,
-                names.return_to
-            )
-            .into(),
-            count: letters,
-            noun: ("letter", "letters"),
-            nothing: "Nothing was sent.",
-            command: asked.typed.clone(),
-        },
-    )?;
+    const NOTHING: &str = "Nothing was sent.";
+    let (title, command) = (chosen.title(), asked.typed.clone());
+    let what = format!("{title} move all of {}, about {letters} letters,", names.dead_letter);
+    if per_second.is_none() {
+        let name = channel.name.value.as_str();
+        let ask = format!("Type {name} to let {what} at once to {}:", names.return_to);
+        typed_out(&mut ctx.ui, ask.into(), name, asked.confirm, NOTHING, command)?;
+    } else {
+        let question = format!("Let {what} to {}?", names.return_to).into();
+        let noun = ("letter", "letters");
+        asked
+            .yes
+            .consent(&mut ctx.ui, Consent { question, count: letters, noun, nothing: NOTHING, command })?;
+    }
     let at = ledger_path(asked.ledger)?;
     let told_ledger = |error: LedgerError| ledger_error(&at, &error);
     let mut ledger = Ledger::open(&at).map_err(told_ledger)?;

@@ -6,10 +6,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::sending::{Earlier, Judging, Ready, begin, ledger_error, look_through, prepare_error};
+use super::judging::Judging;
+use super::sending::{Earlier, Ready, begin, ledger_error, look_through, prepare_error};
 use super::{Chosen, CommandError, Context};
 use crate::broker::{Broker, Task};
 use crate::manifest::{Fault, Reader, Writer};
+use crate::proof::failpoint;
 use crate::run::engine::End;
 use crate::run::prepare::{Pass, PrepareError, Prepared};
 use crate::run::recovery::Orders;
@@ -89,8 +91,9 @@ impl<'a> Passes<'a> {
         }
         let pass = Some(&self.pass);
         let (broker, chosen, channel) = (self.broker, self.chosen, self.channel);
+        let (judging, earlier) = (&self.judging, &self.earlier);
         let prepared =
-            look_through(ctx, broker, chosen, channel, &selection, None, &self.judging, &self.earlier, pass)
+            look_through(ctx, broker, chosen, channel, &selection, None, judging, earlier, pass, true)
                 .await?;
         let send = prepared.summary.send + prepared.summary.twins;
         if send == 0 {
@@ -110,9 +113,12 @@ impl<'a> Passes<'a> {
                 appended.map_err(|error: PrepareError| prepare_error(chosen, &error))
             },
         )?;
+        failpoint::hit("pass_before_ledger");
         let settings = super::resume::keep(&ready.settings, kept);
         ready.ledger.extend_run(ready.row.n, count, &settings, now).map_err(told)?;
+        failpoint::hit("pass_after_ledger");
         put_in_place(&path, count).map_err(|fault| unreadable(&path, &fault))?;
+        failpoint::hit("pass_in_place");
         ready.ledger.note_kept(ready.row.n, noting.iter(), now).map_err(told)?;
         self.number += 1;
         let text = format!("{}: {} letters more", self.number, count - ready.row.counts.planned);

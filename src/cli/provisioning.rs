@@ -50,8 +50,8 @@ pub(super) async fn observed(
     let mut changes = Vec::with_capacity(desired.len());
     for change in plan::diff(&desired, &observed) {
         changes.push(match change {
-            Change::Update { .. } => broker.judge(change).await?,
-            other => other,
+            Change::Undeclared { .. } | Change::Refused { .. } => change,
+            change => broker.judge(change).await?,
         });
     }
     Ok(changes)

@@ -242,6 +242,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     )?;
     let events = open_events(args.events.as_deref())?;
     let broker = ctx.open(&loaded, chosen, true).await?;
+    super::receives::guard(ctx, &*broker, chosen, channel).await?;
     let key = queue_key(&loaded, chosen, &row.queue);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &key, &row.queue, &row.id, &owner, args.take_over)?;

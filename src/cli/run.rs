@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
 use super::frozen::{Frozen, who_moved};
+use super::judging::Judging;
 use super::native::Asked;
 use super::passes::Passes;
 use super::selecting::{Selecting, limit};
 use super::sending::{
-    Earlier, Judging, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
+    Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
     prepare_error, queue_key, rate, rate_text,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
@@ -57,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     confirm: Option<String>,
     /// Stop after so many errors in a row; 0 is never
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = MAX_ERRORS)]
     max_errors: u32,
     /// Stop when this part of the moved letters, 20 at least, has died again; or off
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = percent)]
@@ -96,6 +97,10 @@ pub struct Args {
 /// A part of a whole.
 #[derive(Debug, Clone, Copy)]
 struct Percent(Option<f64>);
+
+/// Unless said otherwise.
+const MAX_ERRORS: u32 = 5;
+const STOP_ON_REFAIL: Percent = Percent(Some(0.2));
 
 fn percent(text: &str) -> Result<Percent, String> {
     if text == "off" {
@@ -182,8 +187,19 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let key = queue_key(&loaded, chosen, &names.dead_letter);
     let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &judging);
     let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
-    let prepared =
-        look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &earlier, None).await?;
+    let prepared = look_through(
+        ctx,
+        &*broker,
+        chosen,
+        channel,
+        &selection,
+        file,
+        &judging,
+        &earlier,
+        None,
+        !args.dry_run,
+    )
+    .await?;
     if let Some(frozen) = &frozen {
         frozen.stale(&prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
@@ -209,6 +225,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate_text: rate_text(rate),
         ramp,
         order: judging.order,
+        locks_groups: capabilities.group_lock.is_some(),
         max_errors: args.max_errors,
         stop_on_refail: args.stop_on_refail.0,
         prepared: &prepared,
@@ -267,8 +284,13 @@ fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
         (args.selecting.is_given(), "filter (--cause, --where, --since, --until)"),
         (args.ramp.is_some(), "--ramp"),
         (judging.dedupe, "--dedupe"),
+        (judging.skip_overtaken, "--skip-overtaken"),
         (args.allow_stale, "--allow-stale"),
         (args.events.is_some(), "--events"),
+        (args.max_errors != MAX_ERRORS, "--max-errors"),
+        (args.stop_on_refail.0 != STOP_ON_REFAIL.0, "--stop-on-refail"),
+        (args.keep_timestamp, "--keep-timestamp"),
+        (args.trim, "--trim"),
     ];
     let mut typed = typed(ctx, args);
     typed.push("--native".to_owned());
@@ -280,6 +302,7 @@ fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
         reason: args.reason.as_deref(),
         dry_run: args.dry_run,
         yes: &args.yes,
+        confirm: args.confirm.as_deref(),
         ledger: args.ledger.as_ref(),
         take_over: args.take_over,
         typed,

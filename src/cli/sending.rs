@@ -1,5 +1,5 @@
-//! What `select`, `run` and `resume` share: the flags that judge letters, the ledger's place, the first pass
-//! over a snapshot, and driving a run while somebody watches.
+//! What `select`, `run` and `resume` share: the ledger's place, the first pass over a snapshot, and driving a run
+//! while somebody watches.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::inspect::announce_cost;
 pub use super::judging::Judging;
 use super::passes::Passes;
 use super::selecting::one_cause;
-use super::{Chosen, CommandError, Context, ExitCode, Loaded, signals};
+use super::{Chosen, CommandError, Context, ExitCode, Loaded, receives, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
 use crate::clock::{Time, rough};
 use crate::ledger::{
@@ -138,7 +139,7 @@ impl Earlier {
     }
 }
 
-/// The first pass, with its progress.
+/// The first pass, with its progress. `sends`: the letters will be claimed after it.
 #[allow(clippy::too_many_arguments)]
 pub async fn look_through(
     ctx: &mut Context,
@@ -150,16 +151,13 @@ pub async fn look_through(
     judging: &Judging,
     earlier: &Earlier,
     pass: Option<&Pass>,
+    sends: bool,
 ) -> Result<Prepared, CommandError> {
     let (names, capabilities) = lowered(chosen, channel)?;
-    if pass.is_none()
-        && let Some(cost) = broker
-            .cost_of_looking(channel)
-            .await
-            .map_err(|error| CommandError::broker(chosen.name(), &error))?
-    {
-        ctx.ui.note(cost);
-    }
+    let passes = match pass {
+        None => announce_cost(ctx, broker, chosen, channel).await?,
+        Some(_) => receives::guard(ctx, broker, chosen, channel).await?,
+    };
     let request = Request {
         channel,
         names: &names,
@@ -189,6 +187,10 @@ pub async fn look_through(
     .await;
     progress.clear();
     let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
+    receives::remember(ctx, passes.as_ref(), prepared.cost.spent);
+    if sends {
+        receives::may_claim(ctx, channel, passes.as_ref(), prepared.cost.spent)?;
+    }
     if pass.is_none() {
         for what in &prepared.cost.unseen {
             ctx.ui.note(format!("{what}."));

@@ -61,8 +61,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let chosen = ctx.broker_for(&loaded, channel)?;
     let broker = ctx.open(&loaded, chosen, false).await?;
     let told = |error| CommandError::broker(chosen.name(), &error);
-    super::inspect::announce_cost(ctx, &*broker, chosen, channel).await?;
+    let passes = super::inspect::announce_cost(ctx, &*broker, chosen, channel).await?;
     let (found, cost) = find_letter(&*broker, channel, &id, true).await.map_err(told)?;
+    super::receives::remember(ctx, passes.as_ref(), cost.as_ref().map_or(0, |cost| cost.spent));
     let raw = the_only(ctx, found, &args)?;
     if args.raw {
         return write_raw(ctx, &raw);

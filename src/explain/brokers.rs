@@ -207,4 +207,12 @@ pub(super) static PAGES: &[Page] = &[
         right: "rabbitmq: {queue_type: quorum}",
         within: Within::Channel(RABBIT),
     },
+    Page {
+        code: "RD0229",
+        title: "messages come into view again while they are still handled",
+        why: "SQS hides a received message for visibility_timeout (30s unless set). A consumer that takes longer has it handed out a second time meanwhile: it is handled twice, and its receives are used up without a failure.",
+        wrong: "sqs: {visibility_timeout: 30s, handler_time: 45s}",
+        right: "sqs: {visibility_timeout: 90s, handler_time: 45s}",
+        within: Within::Channel(SQS),
+    },
 ];

@@ -141,4 +141,6 @@ codes! {
     REJECTED_TO = "RD0224";
     /// A dead-letter queue that nothing can be taken out of.
     STREAM = "RD0225";
+    /// Messages come into view again while they are still handled.
+    SHORT_VISIBILITY = "RD0229";
 }

@@ -370,5 +370,11 @@ static SQS: &[Key] = &[
         "not set",
         "receives after which SQS itself dead-letters from the source",
     ),
+    key(
+        "handler_time",
+        Kind::Duration { min: Duration::ZERO },
+        "not set",
+        "the longest that the consumer handles a message: `check` compares `visibility_timeout` with it",
+    ),
     key("tags", Kind::TextMap, "none", "tags of queues that redrive makes"),
 ];

@@ -23,6 +23,9 @@ pub struct Looks {
     /// Queue → looks, oldest first: when, and how many.
     #[serde(default)]
     queues: BTreeMap<String, Vec<(Time, u64)>>,
+    /// Queue → letters that were received so often that the next receive moves them on: when, and how often.
+    #[serde(default)]
+    spent: BTreeMap<String, (Time, u64, u32)>,
 }
 
 /// A change since a look before.
@@ -65,6 +68,24 @@ impl Looks {
         looks.drain(..over);
     }
 
+    /// Remembers that a look has brought so many letters of `queue` to `receives`, after which the broker moves
+    /// them on; none is worth no memory.
+    pub fn note_spent(&mut self, queue: &str, letters: u64, receives: u32, now: Time) {
+        self.spent.remove(queue);
+        if letters > 0 {
+            while self.spent.len() >= MOST_QUEUES {
+                let stalest = self.spent.iter().min_by_key(|(_, (at, ..))| *at).map(|(name, _)| name.clone());
+                self.spent.remove(&stalest.unwrap_or_default());
+            }
+            self.spent.insert(queue.to_owned(), (now, letters, receives));
+        }
+    }
+
+    /// Letters of `queue` that the next receive moves on, if it still does so after as few receives.
+    pub fn spent(&self, queue: &str, after: u32) -> Option<u64> {
+        self.spent.get(queue).filter(|(_, _, receives)| *receives >= after).map(|(_, letters, _)| *letters)
+    }
+
     /// Reads what [`Looks::to_text`] wrote; anything else is an empty memory.
     pub fn from_text(text: &str) -> Self {
         let mut looks: Self = serde_json::from_str(text).unwrap_or_default();
@@ -75,6 +96,9 @@ impl Looks {
         }
         while looks.queues.len() > MOST_QUEUES {
             looks.queues.pop_last();
+        }
+        while looks.spent.len() > MOST_QUEUES {
+            looks.spent.pop_last();
         }
         looks
     }
@@ -106,6 +130,26 @@ mod tests {
         looks.note("q", 101, ago(590));
         assert_eq!(looks.growth("q", 59, NOW), Some(Growth { since: ago(3_600), change: -154 }));
         assert_eq!(Looks::from_text(&looks.to_text()), looks);
+    }
+
+    #[test]
+    fn s24_letters_at_their_last_receive_are_remembered_until_the_limit_is_raised_or_they_are_gone() {
+        let mut looks = Looks::default();
+        looks.note_spent("q@1", 4, 3, NOW);
+        assert_eq!(
+            (looks.spent("q@1", 3), looks.spent("q@1", 4), looks.spent("q@2", 3)),
+            (Some(4), None, None)
+        );
+        assert_eq!(Looks::from_text(&looks.to_text()), looks);
+        looks.note_spent("q@1", 0, 3, NOW);
+        assert_eq!(looks, Looks::default());
+        for n in 0..1_000 {
+            looks.note_spent(&format!("q{n}"), 1, 3, ago(1_000 - n));
+        }
+        assert_eq!(
+            (looks.spent.len(), looks.spent("q999", 3), looks.spent("q0", 3)),
+            (MOST_QUEUES, Some(1), None)
+        );
     }
 
     #[test]

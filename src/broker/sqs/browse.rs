@@ -17,8 +17,11 @@ use crate::broker::{BrokerError, Count, Depth, ErrorKind, LookCost, Pages, Resul
 use crate::clock::Time;
 use crate::letter::{Facts, Message, Position, RawLetter, TimeSource};
 
-/// How long a look hides what it has read, unless it gives it back earlier.
-pub(super) const HIDE: Duration = Duration::from_secs(300);
+/// How long a look hides what it has read, unless it gives it back earlier: at least and at most. In between it goes by
+/// the number of letters, so that those that cannot be given back in time come back soon by themselves.
+const HIDE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+/// Letters that a look reads in a second at the least, or it has to hide them for longer.
+const READS: u64 = 1_000;
 /// How long a look that is dropped waits for its letters to be given back.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 /// Receives under way at once.
@@ -63,6 +66,7 @@ impl Queue {
                 format!("find the queue {name}"),
                 format!("there is no such queue ({})", client.place),
             )
+            .hint(client.elsewhere())
         };
         let attributes = client.attributes(name).await?.ok_or_else(missing)?;
         let url = client.must(name).await?;
@@ -238,7 +242,10 @@ pub(super) struct Look {
     snapshot: Snapshot,
     /// Newest receipt of each message seen, in the order in which they were first seen.
     held: HashMap<String, (u64, String)>,
-    taken: Time,
+    /// How long letters are hidden, since when the first of them are, and until when the last.
+    hide: Duration,
+    hidden: Duration,
+    until: Duration,
     empty_rounds: u32,
     done: bool,
     full: bool,
@@ -255,6 +262,7 @@ impl Look {
         // Before the first call: a letter that is sent after it is not in the extent.
         let now = client.clock.now();
         let queue = Queue::read(client, name).await?;
+        let queue_hides = queue.visible.min(client.most_in_flight as u64) / READS;
         let snapshot = Snapshot {
             queue: name.to_owned(),
             identity: queue.identity(),
@@ -267,7 +275,9 @@ impl Look {
             queue,
             snapshot,
             held: HashMap::new(),
-            taken: now,
+            hide: Duration::from_secs(queue_hides).clamp(HIDE.0, HIDE.1),
+            hidden: client.clock.elapsed(),
+            until: Duration::ZERO,
             empty_rounds: 0,
             done: false,
             full: false,
@@ -286,15 +296,17 @@ impl Pages for Look {
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
         while !self.done {
-            if self.client.clock.now().since(self.taken) > HIDE / 2 {
+            if self.client.clock.elapsed().saturating_sub(self.hidden) > self.hide / 3 {
                 // The first letters would come back into view before the look ends, and be read twice.
                 self.extend().await?;
             }
             // No more calls than there should be letters, and always one: the count is an estimate.
             let left = self.snapshot.count.number().saturating_sub(self.held.len() as u64);
             let at_once = usize::try_from(left.div_ceil(10)).unwrap_or(AT_ONCE).clamp(1, AT_ONCE);
-            let calls = (0..at_once).map(|_| receive(&self.client, &self.queue, HIDE, 1, convert::BATCH));
+            let calls =
+                (0..at_once).map(|_| receive(&self.client, &self.queue, self.hide, 1, convert::BATCH));
             let answers = futures_util::future::join_all(calls).await;
+            self.until = self.client.clock.elapsed() + self.hide;
             let mut page = Vec::new();
             let mut seen = 0usize;
             for answer in answers {
@@ -363,7 +375,7 @@ impl Pages for Look {
     async fn close(mut self: Box<Self>) -> Result<LookCost> {
         let read = self.held.len() as u64;
         let refused = self.give_back().await?;
-        let mut cost = LookCost { read, ..LookCost::default() };
+        let mut cost = LookCost { read, spent: self.spent, ..LookCost::default() };
         if read > 0 {
             cost.changed.push(format!("receive count +1 on {read} letters"));
         }
@@ -375,8 +387,10 @@ impl Pages for Look {
             ));
         }
         if refused > 0 {
-            cost.changed
-                .push(format!("{refused} letters stay out of view for up to {}", crate::clock::exact(HIDE)));
+            cost.changed.push(format!(
+                "{refused} letters stay out of view for up to {}",
+                crate::clock::exact(self.hide)
+            ));
         }
         if let Some(unseen) = self.snapshot.unseen {
             cost.unseen.push(format!("about {unseen} letters are in flight elsewhere"));
@@ -408,13 +422,14 @@ impl Drop for Look {
             return;
         }
         let (client, queue, receipts) = (self.client.clone(), self.queue.clone(), self.receipts());
+        let hide = self.hide;
         let give_back = async move {
             let giving = async { for_all(&client, &queue, &receipts, 0).await.map(|refused| refused.len()) };
             match tokio::time::timeout(GIVE_BACK, giving).await {
                 Ok(Ok(0)) => {}
                 _ => tracing::warn!(
                     "letters looked at stay out of view until {} have passed",
-                    crate::clock::exact(HIDE)
+                    crate::clock::exact(hide)
                 ),
             }
         };
@@ -438,17 +453,36 @@ impl Look {
         all.into_iter().map(|(_, receipt)| receipt.clone()).collect()
     }
 
+    /// Slower than expected: what is held, and what comes, is hidden for as long as ever.
     async fn extend(&mut self) -> Result<()> {
-        let seconds = i32::try_from(HIDE.as_secs()).unwrap_or(300);
+        self.hide = HIDE.1;
+        let seconds = i32::try_from(self.hide.as_secs()).unwrap_or(300);
+        let now = self.client.clock.elapsed();
         for_all(&self.client, &self.queue, &self.receipts(), seconds).await?;
-        self.taken = self.client.clock.now();
+        self.hidden = now;
+        self.until = self.client.clock.elapsed() + self.hide;
         Ok(())
     }
 
-    /// Gives all back; returns how many SQS refused.
+    /// Gives all back; returns how many SQS refused. Where the calls would take longer than the letters need to come
+    /// back by themselves, it is waited for that instead.
     async fn give_back(&mut self) -> Result<usize> {
         let receipts = self.receipts();
-        let refused = for_all(&self.client, &self.queue, &receipts, 0).await?.len();
+        let clock = std::sync::Arc::clone(&self.client.clock);
+        let begun = clock.elapsed();
+        let (mut refused, mut done) = (0, 0u32);
+        for block in receipts.chunks(convert::BATCH * AT_ONCE) {
+            refused += for_all(&self.client, &self.queue, block, 0).await?.len();
+            done += u32::try_from(block.len()).unwrap_or(u32::MAX);
+            let now = clock.elapsed();
+            let left = u32::try_from(receipts.len()).unwrap_or(u32::MAX).saturating_sub(done);
+            let by_themselves = self.until.saturating_sub(now);
+            if left > 0 && now.saturating_sub(begun) / done * left > by_themselves {
+                tracing::debug!(left, "letters come back by themselves in {:?}", by_themselves);
+                clock.sleep(by_themselves).await;
+                break;
+            }
+        }
         self.held.clear();
         Ok(refused)
     }

@@ -169,6 +169,7 @@ impl Client {
                 format!("find the queue {queue}"),
                 format!("there is no such queue ({})", self.place),
             )
+            .hint(self.elsewhere())
         })
     }
 
@@ -208,20 +209,40 @@ impl Client {
         let whole = DisplayErrorContext(error).to_string();
         let no_credentials =
             whole.contains("CredentialsNotLoaded") || whole.contains("no providers in chain");
-        let kind = if no_credentials { ErrorKind::Denied } else { kind };
+        let distrusted = whole.contains("invalid peer certificate");
+        let kind = if no_credentials || distrusted { ErrorKind::Denied } else { kind };
         let message = match error.message() {
             Some(text) => format!("{code}: {text} ({})", self.place),
             None if no_credentials => format!("no credentials ({})", self.place),
-            None if code.is_empty() => format!("{} ({})", first_causes(&whole), self.place),
+            None if code.is_empty() => format!("{} ({})", causes(error), self.place),
             None => format!("{code} ({})", self.place),
         };
         let mut ours = BrokerError::new(kind, action, message);
         if !code.is_empty() {
             ours = ours.code(code.clone());
         }
+        if distrusted {
+            return ours.hint(
+                "if a proxy of yours stands between: AWS_CA_BUNDLE names a PEM file with the authority that signed its certificate",
+            );
+        }
         match self.advice(&code, no_credentials) {
             Some(advice) => ours.hint(advice),
             None => ours,
+        }
+    }
+
+    /// A queue that is not there may be in another account or region.
+    pub(super) fn elsewhere(&self) -> String {
+        match &self.place.account {
+            Some(account) => format!(
+                "looked for in account {account}, region {}: account: and url: of the broker say so",
+                self.place.region
+            ),
+            None => format!(
+                "looked for in region {} and the account of these credentials (`aws sts get-caller-identity` tells which); account: names another",
+                self.place.region
+            ),
         }
     }
 
@@ -235,6 +256,7 @@ impl Client {
             "InvalidClientTokenId" | "UnrecognizedClientException" | "SignatureDoesNotMatch" => {
                 Some("check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile".to_owned())
             }
+            _ if kind_of(code, None) == ErrorKind::NotFound => Some(self.elsewhere()),
             "AccessDenied" | "AccessDeniedException" => {
                 Some("docs/sqs.md lists the actions that each verb needs".to_owned())
             }
@@ -292,9 +314,22 @@ pub(super) fn kind_of(code: &str, status: Option<u16>) -> ErrorKind {
     }
 }
 
-/// The causes of an SDK error without its debug print.
-fn first_causes(whole: &str) -> String {
-    whole.split(" (").next().unwrap_or(whole).chars().take(300).collect()
+/// What lies under an SDK error, innermost last, without its own frame words and debug prints.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut at = error.source();
+    while let Some(cause) = at {
+        let text = cause.to_string();
+        let frame = ["io error", "timeout", "other", "user error"].contains(&text.as_str());
+        if !frame && !words.iter().any(|known| known.contains(&text)) {
+            words.push(text);
+        }
+        at = cause.source();
+    }
+    match words.is_empty() {
+        true => error.to_string(),
+        false => words.join(": ").chars().take(300).collect(),
+    }
 }
 
 /// One HTTPS client on ring, with the platform's roots and `AWS_CA_BUNDLE`, which the SDK does not read.
@@ -304,6 +339,10 @@ fn https(context: &OpenContext) -> Result<aws_smithy_runtime_api::client::http::
         let pem = std::fs::read(context.base.join(&path)).map_err(|error| {
             BrokerError::new(ErrorKind::Denied, "read AWS_CA_BUNDLE", format!("{path}: {error}"))
         })?;
+        if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
+            let what = format!("{path}: there is no certificate in PEM form in it");
+            return Err(BrokerError::new(ErrorKind::Denied, "read AWS_CA_BUNDLE", what));
+        }
         roots = roots.with_pem_certificate(pem);
     }
     let context = tls::TlsContext::builder()

@@ -19,6 +19,8 @@ const FIFO: &str = ".fifo";
 const DELAY_MAX: Duration = Duration::from_secs(900);
 /// Bounds of `MessageRetentionPeriod`.
 const RETENTION: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(14 * 86_400));
+/// `VisibilityTimeout` unless it is set.
+const VISIBILITY: Duration = Duration::from_secs(30);
 /// Longest `VisibilityTimeout`.
 const VISIBILITY_MAX: Duration = Duration::from_secs(12 * 3_600);
 /// Window in which a FIFO queue drops the second of two equal deduplication ids.
@@ -256,6 +258,7 @@ fn times(channel: &Channel) -> Vec<Diagnostic> {
                 .help(format!("at most {}, in whole seconds", clock::exact(VISIBILITY_MAX))),
         );
     }
+    found.extend(visibility(channel));
     if let Some(At { value: Setting::Number(receives @ 1..=2), span }) =
         channel.setting("sqs", "max_receive_count")
     {
@@ -266,6 +269,32 @@ fn times(channel: &Channel) -> Vec<Diagnostic> {
         );
     }
     found
+}
+
+/// A message that is handled for longer than it is hidden is handed out again meanwhile.
+fn visibility(channel: &Channel) -> Option<Diagnostic> {
+    let Some(At { value: Setting::Duration(handler), span }) = channel.setting("sqs", "handler_time") else {
+        return None;
+    };
+    let (hidden, place) = match channel.setting("sqs", "visibility_timeout") {
+        Some(At { value: Setting::Duration(hidden), span }) => (*hidden, Some(span.clone())),
+        _ => (VISIBILITY, None),
+    };
+    if *handler < hidden {
+        return None;
+    }
+    let title = "a message comes into view again while it is still handled";
+    let mut warning = Diagnostic::warning(codes::SHORT_VISIBILITY, title)
+        .at(span.clone(), format!("handled for {}", clock::exact(*handler)));
+    if let Some(place) = place {
+        warning = warning.near(place, format!("hidden for {}", clock::exact(hidden)));
+    }
+    let wanted = handler.as_secs() * 2;
+    Some(
+        warning.help(format!(
+            "write visibility_timeout: {wanted}s, or at least more than that; unset it is 30s"
+        )),
+    )
 }
 
 /// A delay as `DelaySeconds` of a queue (S30, S31); `None` if SQS cannot do it.

@@ -11,6 +11,7 @@ use super::client::Client;
 use super::kind::is_fifo;
 use super::policy;
 use crate::broker::{BrokerError, ErrorKind, Names, Result};
+use crate::clock::exact;
 use crate::plan::{Change, Property, Refusal, Resource, Role};
 use crate::topology::{Channel, ReturnTo, Setting};
 
@@ -222,6 +223,35 @@ pub(super) fn judge(change: Change, observed_depth: Option<u64>) -> Change {
         return Change::Refused { resource, fields, refusal };
     }
     Change::Update { resource, fields }
+}
+
+/// S25: a letter's retention counts from its first send on a standard queue, so a dead-letter queue that keeps it for
+/// less time than its source may lose it on arrival.
+pub(super) fn outlives(change: Change, source: &str, source_keeps: u64) -> Change {
+    let retention = change.resource().properties.iter().find(|property| property.name == RETENTION);
+    let keeps = retention.and_then(|property| property.value.parse::<u64>().ok());
+    let Some(keeps) = keeps.filter(|keeps| *keeps < source_keeps) else { return change };
+    let (resource, fields) = match change {
+        Change::Create { resource } | Change::Keep { resource } => (resource, Vec::new()),
+        Change::Update { resource, fields } => (resource, fields),
+        other => return other,
+    };
+    let words = |seconds| exact(Duration::from_secs(seconds));
+    let refusal = Refusal {
+        why: format!(
+            "it keeps letters {} and {source} keeps messages {}, both counted from the first send: a message that \
+             failed for longer would be gone on arrival",
+            words(keeps),
+            words(source_keeps)
+        ),
+        loses: None,
+        way_round: Some(format!(
+            "Write dead_letter: {{retention: {}}} or more for {}",
+            words(source_keeps),
+            resource.name
+        )),
+    };
+    Change::Refused { resource, fields, refusal }
 }
 
 /// Makes one change and waits until SQS shows it.

@@ -1,5 +1,8 @@
 //! The four roles of an opened broker, each by its own file.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 
 use super::client::Client;
@@ -7,7 +10,7 @@ use super::kind::SqsKind;
 use super::{browse, provision, relocate, serve, task};
 use crate::broker::{
     Broker, Browse, BulkMover, Carrier, Count, Depth, Depths, Kind, Mover, Names, OpenContext, Opening,
-    Pages, Provision, Relocate, Result, Serve, Task, Want,
+    Pages, PassesOn, Provision, Relocate, Result, Serve, Task, Want,
 };
 use crate::plan::{Change, Resource};
 use crate::topology::{BrokerDecl, Channel};
@@ -15,13 +18,16 @@ use crate::topology::{BrokerDecl, Channel};
 /// An opened broker.
 struct Sqs {
     client: Client,
+    /// Retention of standard sources in seconds by their dead-letter queues, as observed.
+    kept: Mutex<HashMap<String, (String, u64)>>,
 }
 
 /// Opens it. No call is made before one is needed.
 pub(super) fn open<'a>(broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
-    Box::pin(
-        async move { Ok(Box::new(Sqs { client: Client::open(broker, context).await? }) as Box<dyn Broker>) },
-    )
+    Box::pin(async move {
+        let client = Client::open(broker, context).await?;
+        Ok(Box::new(Sqs { client, kept: Mutex::default() }) as Box<dyn Broker>)
+    })
 }
 
 /// A channel's names on SQS.
@@ -42,6 +48,14 @@ impl Provision for Sqs {
             for wish in self.wishes(channel) {
                 seen.extend(provision::observe(&self.client, &wish).await?);
             }
+            if let Some(attributes) = self.client.attributes(&names.source).await? {
+                let source = browse::Queue::of(&names.source, String::new(), &attributes);
+                let known = attributes.contains_key("MessageRetentionPeriod") && !source.fifo;
+                let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if known {
+                    kept.insert(names.dead_letter.clone(), (source.name, source.retention.as_secs()));
+                }
+            }
             seen.extend(provision::undeclared(&self.client, channel, &names).await?);
         }
         Ok(seen)
@@ -54,7 +68,12 @@ impl Provision for Sqs {
             }
             _ => None,
         };
-        Ok(provision::judge(change, depth))
+        let change = provision::judge(change, depth);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match kept.get(&change.resource().name) {
+            Some((source, seconds)) => provision::outlives(change, source, *seconds),
+            None => change,
+        })
     }
 
     async fn make(&self, change: &Change) -> Result<()> {
@@ -93,6 +112,18 @@ impl Browse for Sqs {
                 queue.name
             ),
             None => "receive count +1 on each letter".to_owned(),
+        }))
+    }
+
+    async fn passes_on(&self, channel: &Channel) -> Result<Option<PassesOn>> {
+        let queue = browse::Queue::read(&self.client, &names(channel).dead_letter).await?;
+        let to = queue.passes_on_to.clone().unwrap_or_default();
+        Ok(queue.max_receives.map(|after| PassesOn {
+            queue: queue.name.clone(),
+            identity: queue.identity(),
+            after,
+            to,
+            letters: queue.visible,
         }))
     }
 }
@@ -144,10 +175,15 @@ impl Serve for Sqs {
         let mut tiers = Vec::new();
         for channel in channels {
             let names = self::names(channel);
-            for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
-                tiers.push((name.clone(), tier.delay.value, names.return_to.clone()));
+            for (at, (tier, name)) in channel.tiers.iter().zip(&names.tiers).enumerate() {
+                tiers.push(serve::Route {
+                    tier: name.clone(),
+                    number: at + 1,
+                    delay: tier.delay.value,
+                    to: names.return_to.clone(),
+                });
             }
         }
-        Ok(Box::new(serve::Tiers::open(&self.client, tiers, owner).await?))
+        serve::open(&self.client, tiers, owner).await
     }
 }

@@ -50,6 +50,8 @@ pub struct Before<'a> {
     pub ramp: Duration,
     /// Order within groups.
     pub order: OrderPolicy,
+    /// The broker keeps an order of its own, by group: what order means for what is sent meanwhile is said (S06).
+    pub locks_groups: bool,
     /// Errors in a row that stop it.
     pub max_errors: u32,
     /// Part of re-failed letters that stops it.
@@ -189,6 +191,9 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
         format!("handled   afresh, {tries} each; event id, key, own headers and body travel unchanged")
             .into(),
     );
+    if it.order == OrderPolicy::Group && it.locks_groups {
+        lines.push("order     among these letters only: what is sent meanwhile comes between them".into());
+    }
     for (what, letters) in it.prepared.prospects.iter().take(3) {
         lines.push(format!("          {} of them with {what}", number(*letters)).into());
     }

@@ -299,7 +299,7 @@ impl Bench for Sqs {
 
     fn shrunk(&self) -> Option<Channel> {
         let mut shrunk = self.channel.clone();
-        shrunk.dead_letter.retention.as_mut().unwrap().value = Duration::from_secs(86_400);
+        shrunk.dead_letter.retention.as_mut().unwrap().value = Duration::from_secs(5 * 86_400);
         Some(shrunk)
     }
 

@@ -18,6 +18,7 @@ pub struct Got {
     pub body: String,
     pub attributes: Value,
     pub system: Value,
+    pub system_id: String,
     pub handle: String,
 }
 
@@ -65,6 +66,18 @@ impl App {
         self.call("CreateQueue", &json!({"QueueName": queue, "Attributes": attributes}));
     }
 
+    /// Deletes a queue with all that is in it.
+    pub fn remove(&self, queue: &str) {
+        self.call("DeleteQueue", &json!({"QueueUrl": self.url(queue)}));
+    }
+
+    /// One attribute of a queue.
+    pub fn attribute(&self, queue: &str, name: &str) -> String {
+        let asked = json!({"QueueUrl": self.url(queue), "AttributeNames": ["All"]});
+        let answer = self.call("GetQueueAttributes", &asked);
+        answer["Attributes"][name].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Sets attributes of a queue.
     pub fn set(&self, queue: &str, attributes: &Value) {
         self.call("SetQueueAttributes", &json!({"QueueUrl": self.url(queue), "Attributes": attributes}));
@@ -76,7 +89,7 @@ impl App {
         self.call("GetQueueAttributes", &asked)["Attributes"]["QueueArn"].as_str().unwrap().to_owned()
     }
 
-    fn url(&self, queue: &str) -> String {
+    pub fn url(&self, queue: &str) -> String {
         self.call("GetQueueUrl", &json!({"QueueName": queue}))["QueueUrl"].as_str().unwrap().to_owned()
     }
 
@@ -116,6 +129,7 @@ impl App {
                 body: text(&raw["Body"]),
                 attributes: raw["MessageAttributes"].clone(),
                 system: raw["Attributes"].clone(),
+                system_id: text(&raw["MessageId"]),
                 handle: text(&raw["ReceiptHandle"]),
             })
             .collect()

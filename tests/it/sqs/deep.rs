@@ -158,3 +158,38 @@ fn s23_a_standard_queue_over_the_in_flight_limit_goes_in_passes_on_ministack() {
 fn s23_a_standard_queue_over_the_in_flight_limit_goes_in_passes_on_elasticmq() {
     passes_over_a_standard_queue(&endpoint_or_return!(ELASTICMQ));
 }
+
+/// Killed between a longer manifest and the ledger's row of it, and between that and the manifest's place: the resume
+/// finishes what the ledger speaks of, a later run the rest; nothing is lost, nothing is there twice.
+#[test]
+fn l06_a_deep_run_killed_between_manifest_and_ledger_is_resumed_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    for (step, planned) in [("pass_before_ledger", 10), ("pass_after_ledger", 20), ("pass_in_place", 20)] {
+        let proxy = Proxy::start(&endpoint, Vec::new(), Some(2));
+        let shop = Shop::new(&endpoint, &proxy.endpoint, true);
+        bury(&shop, 1, 24);
+        let mut command = shop.env.command(&shop.line(&["--limit", "all", "--yes"]));
+        let killed = command.env("REDRIVE_FAILPOINT", step).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&killed.status);
+        assert_eq!(signal, Some(9), "{step}: {}", String::from_utf8_lossy(&killed.stderr));
+        assert_eq!(shop.app.depth(&shop.source), 10, "{step}: the first pass");
+        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        let runs = shop.env.line("runs list -o json").ok().json();
+        let row = &runs["runs"][0];
+        assert_eq!(row["counts"]["planned"], json!(planned), "{step}: {row}");
+        let resumed = shop.env.run(&["resume", row["run"].as_str().unwrap(), "--yes", "-o", "json"]);
+        // Nothing is left of what the ledger knows, or the second pass.
+        assert_eq!(resumed.code, Some(if planned == 10 { 4 } else { 0 }), "{step}: {resumed}");
+        assert_eq!(shop.app.depth(&shop.source), planned, "{step}: {resumed}");
+        while shop.app.depth(&shop.dead) > 0 {
+            let run = shop.run();
+            assert!(count(&run, "moved") > 0, "{step}: {run}");
+        }
+        assert_eq!(in_order(&shop)["g0"].len(), 24, "{step}: none lost, none twice");
+        let further = std::fs::read_dir(shop.env.path("ledger.db.runs")).unwrap();
+        let left = further.filter(|entry| {
+            entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "further")
+        });
+        assert_eq!(left.count(), 0, "{step}");
+    }
+}

@@ -3,8 +3,11 @@
 
 mod app;
 mod cases;
+mod connect;
+mod consumer;
 mod crash;
 mod deep;
+mod edges;
 mod faults;
 mod native;
 mod proxy;

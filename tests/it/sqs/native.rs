@@ -14,7 +14,7 @@ fn shop(endpoint: &str) -> Shop {
     shop
 }
 
-fn feeds(shop: &Shop, source: &str) {
+pub fn feeds(shop: &Shop, source: &str) {
     let policy = json!({"deadLetterTargetArn": shop.app.arn(&shop.dead), "maxReceiveCount": "3"}).to_string();
     shop.app.set(source, &json!({"RedrivePolicy": policy}));
 }
@@ -36,7 +36,8 @@ fn s26_s27_a_native_move_is_started_watched_and_recorded_on_local_aws_sqs() {
         "unlimited",
         "--reason",
         "INC-7",
-        "--yes",
+        "--confirm",
+        &shop.channel,
     ]);
     assert_eq!(run.code, Some(0), "{run}");
     assert!(run.out.contains("12 of 12 moved by the broker itself"), "{run}");
@@ -57,10 +58,8 @@ fn s26_s27_a_native_move_is_started_watched_and_recorded_on_local_aws_sqs() {
     assert!(resumed.says("a move of the broker's own"), "{resumed}");
 }
 
-#[test]
-fn s27_ctrl_c_cancels_a_native_move_on_local_aws_sqs() {
-    let shop = shop(&endpoint_or_return!(LOCAL));
-    shop.bury(60);
+/// A native move at five a second of many letters, until Ctrl-C; gives what the program reports.
+pub fn cancelled(shop: &Shop) -> serde_json::Value {
     let line = [
         "run",
         &shop.channel,
@@ -84,7 +83,14 @@ fn s27_ctrl_c_cancels_a_native_move_on_local_aws_sqs() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn s27_ctrl_c_cancels_a_native_move_on_local_aws_sqs() {
+    let shop = shop(&endpoint_or_return!(LOCAL));
+    shop.bury(60);
+    let run = cancelled(&shop);
     let moved = count(&run, "moved");
     assert!((5..60).contains(&moved), "{run}");
     assert_eq!(count(&run, "planned"), moved + count(&run, "untouched"), "{run}");
@@ -109,6 +115,15 @@ fn s27_s28_a_native_move_is_refused_with_reasons_on_local_aws_sqs() {
     for reason in ["knows no limit", "knows no filter", "from 1/s to 500/s", "without --native"] {
         assert!(many.err.to_lowercase().contains(&reason.to_lowercase()), "{reason}: {many}");
     }
+    let flags = ["--limit", "all", "--ramp", "30s", "--dedupe", "--allow-stale", "--events", "-"];
+    let more = ["--max-errors", "9", "--stop-on-refail", "off", "--keep-timestamp", "--trim"];
+    let beyond = native(&[&flags[..], &more[..]].concat()).exits(4);
+    let named = ["--ramp", "--dedupe", "--allow-stale", "--events", "--max-errors", "--stop-on-refail"];
+    for flag in named.iter().chain(&["--keep-timestamp", "--trim"]) {
+        assert!(beyond.says(&format!("knows no {flag}")), "{flag}: {beyond}");
+    }
+    let unlimited = native(&["--limit", "all", "--rate", "unlimited"]).exits(4);
+    assert!(unlimited.says(&format!("--confirm={}", shop.channel)), "typed out, not --yes: {unlimited}");
     let nobody = native(&["--limit", "all"]).exits(1);
     assert!(nobody.says("the dead-letter queue of no queue"), "{nobody}");
     feeds(&shop, &shop.source);

@@ -58,12 +58,15 @@ impl Rule {
 pub struct Proxy {
     pub endpoint: String,
     calls: Arc<Mutex<Vec<String>>>,
+    bodies: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 /// What the connections of a proxy share.
 #[derive(Default)]
 struct Memory {
     calls: Arc<Mutex<Vec<String>>>,
+    /// Sends and receives, as they came.
+    bodies: Arc<Mutex<Vec<(String, String)>>>,
     /// The last answer to a receive that had messages.
     received: Mutex<String>,
 }
@@ -75,7 +78,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Memory::default());
-        let calls = Arc::clone(&seen.calls);
+        let (calls, bodies) = (Arc::clone(&seen.calls), Arc::clone(&seen.bodies));
         let upstream = upstream.trim_start_matches("http://").to_owned();
         std::thread::spawn(move || {
             for client in listener.incoming() {
@@ -86,12 +89,18 @@ impl Proxy {
                 });
             }
         });
-        Self { endpoint, calls }
+        Self { endpoint, calls, bodies }
     }
 
     /// All calls so far, in the order in which they came.
     pub fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
+    }
+
+    /// What was asked for by calls of an action that sends or receives.
+    pub fn bodies(&self, action: &str) -> Vec<String> {
+        let bodies = self.bodies.lock().unwrap();
+        bodies.iter().filter(|(of, _)| of == action).map(|(_, body)| body.clone()).collect()
     }
 
     /// How often an action was called.
@@ -169,6 +178,10 @@ fn serve(
             rule.action == action && (rule.nth..rule.nth + rule.times).contains(&nth)
         })
         .map(|rule| rule.fault.clone());
+    if action.starts_with("SendMessage") || action == "ReceiveMessage" {
+        let text = String::from_utf8_lossy(&body).into_owned();
+        memory.bodies.lock().unwrap().push((action.clone(), text));
+    }
     let mut request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if let (Some(hide), "ReceiveMessage") = (hide, action.as_str()) {
         request["VisibilityTimeout"] = json!(hide);

@@ -1,11 +1,11 @@
-//! What AWS is asked for: the actions of each verb against the table of docs/sqs.md, and what is said when there is
-//! no region, no login or no right. The proxy sees every call; nothing but the endpoint is ever called.
+//! What AWS is asked for: the actions of each verb against the table of docs/sqs.md, and the
+//! example of the repository. The proxy sees every call; nothing but the endpoint is ever called.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::proxy::{Fault, Proxy, Rule};
+use super::proxy::Proxy;
 use super::{Shop, endpoint_or_return};
 
 /// Rights that a verb may need, by the documented table: batches need the right of the single action.
@@ -21,6 +21,10 @@ fn documented(verbs: &[&str]) -> BTreeSet<String> {
         }
         let Some(actions) = cells.get(2) else { continue };
         for (verb, of) in [("`plan`", "plan"), ("`inspect`", "inspect"), ("`run`", "run")] {
+            if verbs.iter().any(|verb| current.contains(&format!("`{verb}`"))) && actions.contains("as `run`")
+            {
+                rights.extend(documented(&["run"]));
+            }
             if verbs.iter().any(|verb| current.contains(&format!("`{verb}`")))
                 && actions.contains(&format!("those of {verb}"))
             {
@@ -60,49 +64,36 @@ fn each_verb_asks_for_no_right_beyond_the_documented_ones_on_ministack() {
     assert!(made.contains("CreateQueue") && made.contains("SetQueueAttributes"), "{made:?}");
     shop.bury(3);
     check("status", &["status", &channel]);
+    let ended = shop.env.run(&["alert", &channel]);
+    assert!(matches!(ended.code, Some(0 | 13)), "{ended}");
     let looked = check("inspect", &["inspect", &channel]);
     assert!(looked.contains("ReceiveMessage") && !looked.contains("DeleteMessage"), "{looked:?}");
+    check("select", &["select", &channel, "--limit", "all", "--reason", "INC-1", "--out", "x.jsonl"]);
     let line = ["run", &channel, "--limit", "all", "--rate", "1000/s", "--reason", "INC-1", "--yes"];
     let sent = check("run", &line);
     assert!(sent.contains("SendMessage") && sent.contains("DeleteMessage"), "{sent:?}");
+    shop.app.send(&shop.tier, "{}", None, "", &json!({}));
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    let carried = check("relay", &["relay", &channel, "--once"]);
+    assert!(carried.contains("SendMessage") && carried.contains("DeleteMessage"), "{carried:?}");
+    assert_eq!(shop.app.depth(&shop.tier), 0);
 }
 
+/// The same for SQS's own move: started, watched and cancelled.
 #[test]
-fn no_credentials_and_no_right_say_what_to_do_next() {
-    let endpoint = endpoint_or_return!(MINISTACK);
-    let mut shop = Shop::new(&endpoint, &endpoint, false);
-    shop.env.set("AWS_ACCESS_KEY_ID", "").set("AWS_SECRET_ACCESS_KEY", "");
-    let home = shop.env.folder().display().to_string();
-    shop.env.set("HOME", &home);
-    let none = shop.env.run(&["inspect", &shop.channel]).exits(1);
-    assert!(none.says("no credentials") && none.says("AWS_PROFILE") && none.says(&endpoint), "{none}");
-
-    for (code, advice) in [
-        ("ExpiredToken", "aws sso login"),
-        ("InvalidClientTokenId", "AWS_ACCESS_KEY_ID"),
-        ("AccessDenied", "docs/sqs.md"),
-    ] {
-        let proxy =
-            Proxy::start(&endpoint, vec![Rule::on("GetQueueUrl", 1, 99, Fault::Refused(403, code))], None);
-        let shop = Shop::new(&endpoint, &proxy.endpoint, false);
-        let refused = shop.env.run(&["inspect", &shop.channel]).exits(1);
-        for said in [code, advice, &proxy.endpoint, "us-east-1"] {
-            assert!(refused.says(said), "{code}, {said}: {refused}");
-        }
-        assert_eq!(proxy.count("GetQueueUrl"), 1, "{code}: nothing to be tried again");
-    }
-}
-
-/// A bundle that is not there or is none: said, before any call.
-#[test]
-fn aws_ca_bundle_is_read_and_named_when_it_cannot_be() {
-    let endpoint = endpoint_or_return!(MINISTACK);
+fn a_native_move_asks_for_no_right_beyond_the_documented_ones_on_local_aws_sqs() {
+    let endpoint = endpoint_or_return!(LOCAL);
     let proxy = Proxy::start(&endpoint, Vec::new(), None);
-    let mut shop = Shop::new(&endpoint, &proxy.endpoint, false);
-    shop.env.set("AWS_CA_BUNDLE", "no-such.pem");
-    let missing = shop.env.run(&["inspect", &shop.channel]).exits(1);
-    assert!(missing.says("AWS_CA_BUNDLE") && missing.says("no-such.pem"), "{missing}");
-    assert_eq!(proxy.calls().len(), 0);
+    let shop = Shop::new(&endpoint, &proxy.endpoint, false);
+    super::native::feeds(&shop, &shop.source);
+    shop.bury(30);
+    let from = proxy.calls().len();
+    super::native::cancelled(&shop);
+    let (asked, allowed) = (rights(&proxy.calls()[from..]), documented(&["run --native"]));
+    assert!(asked.is_subset(&allowed), "asked for {asked:?}, documented are {allowed:?}");
+    for action in ["StartMessageMoveTask", "ListMessageMoveTasks", "CancelMessageMoveTask"] {
+        assert!(asked.contains(action), "{action}: {asked:?}");
+    }
 }
 
 /// The example of the repository as it is, but for the account, which an emulator does not have: applied, filled, broken

@@ -169,6 +169,7 @@ fn outgoing(got: Vec<redrive::broker::Claimed>, clock: &dyn Clock) -> Vec<Outgoi
             let mut message = claimed.letter.message.clone();
             message.headers.push("redrive-run", Value::from_text(format!("r7d2f9/{}", claimed.seq)));
             Outgoing {
+                packed: None,
                 seq: claimed.seq,
                 receipt: claimed.receipt,
                 position: claimed.letter.position,

@@ -201,6 +201,7 @@ impl Bench {
             let copies: Vec<Outgoing> = got
                 .into_iter()
                 .map(|claimed| Outgoing {
+                    packed: None,
                     seq: claimed.seq,
                     receipt: claimed.receipt,
                     position: claimed.letter.position,

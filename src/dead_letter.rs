@@ -113,17 +113,7 @@ impl DeadLetter {
         let event_id = event_id(own, &context, &channel.event_id.value, own_json);
         let group = group(own, &context, &channel.group.value, own_json);
         let died_at = died_at(&raw, &context);
-        let (mut redriven, mut sent) = (0, None);
-        for header in &own.message.headers {
-            match header.name.as_str() {
-                stamp::COUNT => {
-                    let count = header.value.integer_or_digits().and_then(|n| u32::try_from(n).ok());
-                    redriven = count.unwrap_or(redriven);
-                }
-                stamp::RUN => sent = header.value.text().and_then(sent_by).or(sent),
-                _ => {}
-            }
-        }
+        let (redriven, sent) = sent_before(&own.message.headers);
         Self { raw, context, event_id, group, cause, died_at, redriven, sent_by: sent, json }
     }
 
@@ -194,6 +184,22 @@ pub fn of_the_living(raw: &RawLetter, channel: &Channel) -> (Option<String>, Opt
     let (context, json) = (FailureContext::default(), OnceLock::new());
     let group = group(raw, &context, &channel.group.value, &json).value;
     (group, event_id(raw, &context, &channel.event_id.value, &json).value)
+}
+
+/// How often redrive has sent a letter with these headers back, and the run that did last with its number there.
+pub fn sent_before(headers: &Headers) -> (u32, Option<(String, u64)>) {
+    let (mut redriven, mut sent) = (0, None);
+    for header in headers {
+        match header.name.as_str() {
+            stamp::COUNT => {
+                let count = header.value.integer_or_digits().and_then(|n| u32::try_from(n).ok());
+                redriven = count.unwrap_or(redriven);
+            }
+            stamp::RUN => sent = header.value.text().and_then(sent_by).or(sent),
+            _ => {}
+        }
+    }
+    (redriven, sent)
 }
 
 /// The broker's own word first, then the letter's, then the record's time, which a producer may have set.

@@ -27,8 +27,8 @@ pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
 pub use looking::{Browse, Count, Depth, Depths, Later, LookCost, Pages, PassesOn, Reader, Snapshot, Want};
 pub use moving::{
-    Ask, Claimed, Claims, Fate, Intent, Missing, Mover, Outgoing, Proof, Published, Receipt, Relocate,
-    Settled, Task, Wanted,
+    Ask, Claimed, Claims, Fate, Intent, Looker, Missing, Mover, Outgoing, Packed, Proof, Published, Receipt,
+    Relocate, Settled, Task, Wanted,
 };
 pub use serving::{Carried, Carrier, Serve, TierState};
 

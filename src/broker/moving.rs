@@ -1,6 +1,9 @@
 //! Moving letters: a session per run, with the two paths of protocol §1 (publish, then settle) and §4
 //! (one transaction), in batches.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -98,10 +101,34 @@ pub struct Outgoing {
     pub attempt: u32,
     /// When the first intent was written, for windows that count from there (FIFO dedup).
     pub first_intent: Time,
-    /// The copy.
+    /// The copy; nothing if it is packed.
     pub message: Message,
+    /// The copy as the adapter packed it, by [`Looker::packer`].
+    pub packed: Option<Packed>,
     /// Its group, where the broker needs it to place or lock (partition, MessageGroupId).
     pub group: Option<String>,
+}
+
+/// A copy in the form in which its adapter writes it.
+#[derive(Clone)]
+pub struct Packed(Arc<dyn Any + Send + Sync>);
+
+impl Packed {
+    /// In an adapter's own form.
+    pub fn new<T: Any + Send + Sync>(form: T) -> Self {
+        Self(Arc::new(form))
+    }
+
+    /// The form, if it is this one.
+    pub fn as_form<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Packed")
+    }
 }
 
 /// What became of one letter of a transaction.
@@ -189,11 +216,30 @@ pub trait Relocate: Send + Sync {
     }
 }
 
+/// Reads letters for [`Mover::transfer`] beside the session, also while a transaction is on its way. Nothing is
+/// claimed, so a letter may be gone or somebody else's by the time of the transaction, which asks: that letter is
+/// then [`Fate::Lost`].
+#[async_trait]
+pub trait Looker: Send {
+    /// As [`Mover::claim`]; the receipts are good for the session that this looker is of.
+    async fn look(&mut self, next: Vec<Wanted>) -> Result<Claims>;
+
+    /// What packs a copy so that less is left to do while the transaction is open.
+    fn packer(&self) -> Option<fn(Message) -> Packed> {
+        None
+    }
+}
+
 /// The session of one run on one dead-letter queue.
 #[async_trait]
 pub trait Mover: Send {
     /// Takes letters for sending. Steps over what is not wanted.
     async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims>;
+
+    /// Reads letters instead of [`Mover::claim`], for a run of transactions, where that can be done beside them.
+    async fn looker(&mut self) -> Option<Box<dyn Looker>> {
+        None
+    }
 
     /// Copy and mark in one transaction; only with `Atomicity::Transaction`. Never waits for a rate inside.
     /// Letters of one group stand in order; after a refused one its followers are withdrawn (t08).
@@ -202,6 +248,14 @@ pub trait Mover: Send {
     /// Nothing of the batch was committed, or (`Unknown`) only [`Mover::prove`] can tell.
     async fn transfer(&mut self, _batch: &[Outgoing]) -> Result<Vec<Fate>> {
         Err(BrokerError::new(super::ErrorKind::Unsupported, "move in one transaction", "not on this broker"))
+    }
+
+    /// As [`Mover::transfer`], for an adapter that keeps the batch until it is through.
+    ///
+    /// # Errors
+    /// As there.
+    async fn transfer_shared(&mut self, batch: &Arc<Vec<Outgoing>>) -> Result<Vec<Fate>> {
+        self.transfer(batch).await
     }
 
     /// Sends copies and waits for each answer: an `Ok` is a copy surely there. One answer per letter, in

@@ -1,10 +1,11 @@
 //! The copy of a letter as it is sent: bookkeeping off as its dialects say, redrive's own stamps on.
 
-use crate::dead_letter::DeadLetter;
+use crate::dead_letter::{DeadLetter, sent_before};
 use crate::dialect;
-use crate::failure::Prospect;
-use crate::letter::{Message, Value};
+use crate::failure::{FailureContext, Prospect};
+use crate::letter::{Message, RawLetter, Value};
 use crate::stamp;
+use crate::topology::Channel;
 
 /// Most bytes of one stamp.
 const STAMP_MAX: usize = 400;
@@ -16,20 +17,41 @@ const ORIGIN_MAX: usize = 340;
 /// # Errors
 /// The prospect that forbids it.
 pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Prospect> {
-    let mut message = dialect::outgoing(&letter.raw, &letter.context)?;
+    stamped(&letter.raw, &letter.context, letter.redriven, run, seq)
+}
+
+/// The same of a letter of which nothing else is asked: its cause, event id and group are not looked for.
+///
+/// # Errors
+/// The prospect that forbids it.
+pub fn of_raw(letter: &RawLetter, channel: &Channel, run: &str, seq: u64) -> Result<Message, Prospect> {
+    let context = dialect::read_declared(letter, channel.failure.as_ref());
+    let inner = dialect::original(letter, &context);
+    let (redriven, _) = sent_before(&inner.as_ref().unwrap_or(&letter.message).headers);
+    stamped(letter, &context, redriven, run, seq)
+}
+
+fn stamped(
+    letter: &RawLetter,
+    context: &FailureContext,
+    redriven: u32,
+    run: &str,
+    seq: u64,
+) -> Result<Message, Prospect> {
+    let mut message = dialect::outgoing(letter, context)?;
     let headers = &mut message.headers;
     headers.replace(stamp::RUN, Value::from_text(format!("{run}/{seq}")));
-    headers.replace(stamp::COUNT, Value::from_text((letter.redriven.saturating_add(1)).to_string()));
-    let from = format!("{}/{}", letter.raw.facts.queue, letter.raw.id);
+    headers.replace(stamp::COUNT, Value::from_text((redriven.saturating_add(1)).to_string()));
+    let from = format!("{}/{}", letter.facts.queue, letter.id);
     headers.replace(stamp::FROM, Value::from_text(plain(&from)));
     if !headers.has(stamp::ORIGIN)
         && !headers.has(stamp::DEATHS)
-        && let Some(place) = origin(letter)
+        && let Some(place) = origin(context)
     {
         headers.push(stamp::ORIGIN, Value::from_text(place));
     }
     if !headers.has(stamp::ORIGINAL_TIME)
-        && let Some(at) = first_published(letter)
+        && let Some(at) = first_published(letter, context)
     {
         headers.push(stamp::ORIGINAL_TIME, Value::from_text(at.rfc3339()));
     }
@@ -40,8 +62,8 @@ pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Pro
 pub const STAMPS_SIZE: u64 = 1024;
 
 /// The parts of the origin that name a place to read from, as JSON. One that is too long is left out whole.
-fn origin(letter: &DeadLetter) -> Option<String> {
-    let origin = letter.context.origin.as_ref()?;
+fn origin(context: &FailureContext) -> Option<String> {
+    let origin = context.origin.as_ref()?;
     let place = match (&origin.topic, &origin.queue) {
         (Some(topic), _) => {
             serde_json::json!({ "topic": topic, "partition": origin.partition, "offset": origin.offset })
@@ -53,9 +75,9 @@ fn origin(letter: &DeadLetter) -> Option<String> {
     (text.len() <= ORIGIN_MAX).then_some(text)
 }
 
-fn first_published(letter: &DeadLetter) -> Option<crate::clock::Time> {
-    let origin = letter.context.origin.as_ref().and_then(|origin| origin.timestamp);
-    origin.or_else(|| letter.raw.facts.written_at.map(|(at, _)| at))
+fn first_published(letter: &RawLetter, context: &FailureContext) -> Option<crate::clock::Time> {
+    let origin = context.origin.as_ref().and_then(|origin| origin.timestamp);
+    origin.or_else(|| letter.facts.written_at.map(|(at, _)| at))
 }
 
 /// `[A-Za-z0-9._:/-]` only, bounded.

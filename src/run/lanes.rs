@@ -3,8 +3,9 @@
 //! A letter may go when every earlier letter of its group that the run knows of is through, nothing of the
 //! group is in flight, and the group is not held. A held group stays held for the rest of the run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::VecDeque;
 
+use super::numbered::Numbered;
 use crate::proof::mutation::mutated;
 
 /// A letter's number in the manifest; within a group a smaller one goes first.
@@ -16,14 +17,33 @@ pub type GroupKey = u64;
 /// The lanes of the letters that are in the engine's window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Lanes {
-    lanes: BTreeMap<GroupKey, Lane>,
-    held: BTreeMap<GroupKey, Seq>,
+    lanes: Numbered<Lane>,
+    held: Numbered<Seq>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Lane {
-    waiting: BTreeSet<Seq>,
+    /// In order; a letter enters behind the others and leaves at the front, but for rare cases.
+    waiting: VecDeque<Seq>,
     flying: u32,
+}
+
+impl Lane {
+    fn enter(&mut self, seq: Seq) {
+        if self.waiting.back().is_none_or(|last| *last < seq) {
+            self.waiting.push_back(seq);
+        } else if let Err(at) = self.waiting.binary_search(&seq) {
+            self.waiting.insert(at, seq);
+        }
+    }
+
+    fn leave(&mut self, seq: Seq) -> bool {
+        let place = match self.waiting.front() {
+            Some(first) if *first == seq => Ok(0),
+            _ => self.waiting.binary_search(&seq),
+        };
+        place.is_ok_and(|at| self.waiting.remove(at).is_some())
+    }
 }
 
 impl Lanes {
@@ -32,7 +52,7 @@ impl Lanes {
         if let Some(behind) = self.held_behind(group) {
             return Err(behind);
         }
-        self.lanes.entry(group).or_default().waiting.insert(seq);
+        self.lanes.entry(group).or_default().enter(seq);
         Ok(())
     }
 
@@ -55,18 +75,18 @@ impl Lanes {
     /// and are all of the group that is in flight?
     pub fn follows(&self, group: GroupKey, seq: Seq, in_batch: u32) -> bool {
         self.lanes.get(&group).is_some_and(|lane| {
-            lane.waiting.first() == Some(&seq) && lane.flying == in_batch && !self.held.contains_key(&group)
+            lane.waiting.front() == Some(&seq) && lane.flying == in_batch && !self.held.contains_key(&group)
         })
     }
 
     /// The next letter of a group.
     pub fn first(&self, group: GroupKey) -> Option<Seq> {
-        self.lanes.get(&group)?.waiting.first().copied()
+        self.lanes.get(&group)?.waiting.front().copied()
     }
 
     /// The letter at `depth` places from the front, from 0.
     pub fn at(&self, group: GroupKey, depth: usize) -> Option<Seq> {
-        self.lanes.get(&group)?.waiting.iter().nth(depth).copied()
+        self.lanes.get(&group)?.waiting.get(depth).copied()
     }
 
     /// The letters of a group that wait, in order.
@@ -77,7 +97,7 @@ impl Lanes {
     /// A letter leaves the front and is in flight.
     pub fn depart(&mut self, group: GroupKey, seq: Seq) {
         if let Some(lane) = self.lanes.get_mut(&group)
-            && lane.waiting.remove(&seq)
+            && lane.leave(seq)
         {
             lane.flying += 1;
         }
@@ -87,7 +107,7 @@ impl Lanes {
     pub fn back(&mut self, group: GroupKey, seq: Seq) {
         if let Some(lane) = self.lanes.get_mut(&group) {
             lane.flying = lane.flying.saturating_sub(1);
-            lane.waiting.insert(seq);
+            lane.enter(seq);
         }
     }
 
@@ -102,7 +122,7 @@ impl Lanes {
     /// A letter that waits is through without having been sent: it is gone, or it has arrived before.
     pub fn leave(&mut self, group: GroupKey, seq: Seq) {
         if let Some(lane) = self.lanes.get_mut(&group) {
-            lane.waiting.remove(&seq);
+            lane.leave(seq);
             self.sweep(group);
         }
     }

@@ -5,11 +5,13 @@
 //! Between two commits of the ledger lies one step: commit *n* holds what was settled after batch n−2, the
 //! answers of batch n−1 and the intents of batch n; then n−1 is settled and n is sent (protocol §2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::lanes::{GroupKey, Lanes, Seq};
+use super::numbered::{Numbered, Numbers};
 use crate::proof::mutation::mutated;
 
+mod claims;
 mod steps;
 mod words;
 
@@ -59,12 +61,12 @@ const PENDING: usize = 4_096;
 pub struct Machine {
     rules: Rules,
     lanes: Lanes,
-    letters: BTreeMap<Seq, Letter>,
-    claimable: BTreeSet<Seq>,
-    ready: BTreeSet<Seq>,
-    hand: BTreeSet<Seq>,
+    letters: Numbered<Letter>,
+    claimable: Numbers,
+    ready: Numbers,
+    hand: Numbers,
     staged: Vec<Seq>,
-    to_settle: BTreeSet<Seq>,
+    to_settle: Numbers,
     to_prove: Vec<Seq>,
     release: Vec<Seq>,
     pending: Vec<(Seq, Write)>,
@@ -85,12 +87,12 @@ impl Machine {
         Self {
             rules,
             lanes: Lanes::default(),
-            letters: BTreeMap::new(),
-            claimable: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            hand: BTreeSet::new(),
+            letters: Numbered::default(),
+            claimable: Numbers::default(),
+            ready: Numbers::default(),
+            hand: Numbers::default(),
             staged: Vec::new(),
-            to_settle: BTreeSet::new(),
+            to_settle: Numbers::default(),
             to_prove: Vec::new(),
             release: Vec::new(),
             pending: Vec::new(),
@@ -122,7 +124,7 @@ impl Machine {
 
     /// Claims in our hands, for renewing them.
     pub fn in_hand(&self) -> impl Iterator<Item = Seq> + '_ {
-        self.hand.iter().copied()
+        self.hand.iter()
     }
 
     /// Which try of sending this letter is.
@@ -144,8 +146,8 @@ impl Machine {
             return self.ready.len().min(self.rules.batch);
         }
         let mut count = 0;
-        for seq in &self.ready {
-            let run = self.letters.get(seq).and_then(|letter| letter.group).map_or(1, |group| {
+        for seq in self.ready.iter() {
+            let run = self.letters.get(&seq).and_then(|letter| letter.group).map_or(1, |group| {
                 self.lanes
                     .iter_waiting(group)
                     .take(self.rules.batch)
@@ -237,8 +239,8 @@ impl Machine {
             if self.release.len() >= self.rules.batch {
                 return Action::Release(std::mem::take(&mut self.release));
             }
-            let room = self.rules.window.saturating_sub(self.letters.len());
-            if now.more && room > self.rules.window / 4 {
+            let room = self.room();
+            if now.more && room > 0 {
                 return Action::Offer(room);
             }
             if let Some(action) = self.claim(now.more) {
@@ -288,7 +290,7 @@ impl Machine {
             return self.commit();
         }
         if self.stop.is_some() && !self.hand.is_empty() {
-            let held: Vec<Seq> = self.hand.iter().copied().collect();
+            let held: Vec<Seq> = self.hand.iter().collect();
             self.ready.clear();
             return Action::Release(held);
         }
@@ -388,6 +390,31 @@ impl Machine {
         }
     }
 
+    /// How many lines to read into the window now, if there are more: none until a quarter of it is free. Also
+    /// while a transaction is on its way.
+    pub fn room(&self) -> usize {
+        let room = self.rules.window.saturating_sub(self.letters.len());
+        if self.stop.is_none() && room > self.rules.window / 4 { room } else { 0 }
+    }
+
+    /// The next letters to claim while a transaction is on its way, if it is time to; [`Machine::claimed`] takes
+    /// the answer, before that of the transaction only if every letter that was got is there.
+    pub fn claim_ahead(&mut self, more: bool) -> Vec<Seq> {
+        match self.stop.is_none().then(|| self.claim(more)).flatten() {
+            Some(Action::Claim(asked)) => asked,
+            _ => Vec::new(),
+        }
+    }
+
+    /// What waits to be written, if it is much, while a transaction is on its way. Then [`Machine::committed`].
+    pub fn commit_ahead(&mut self) -> Option<(Vec<(Seq, Write)>, bool)> {
+        let due = self.rules.transaction && self.pending.len() >= PENDING && self.committing.is_empty();
+        match due.then(|| self.commit()) {
+            Some(Action::Commit { writes, sync }) => Some((writes, sync)),
+            _ => None,
+        }
+    }
+
     /// A batch that was picked ahead is not sent.
     pub fn withdrawn(&mut self, batch: &[Seq]) {
         self.all_back(batch);
@@ -408,7 +435,7 @@ impl Machine {
     /// Given back; what does not work ends by itself with its claim.
     pub fn released(&mut self, seqs: &[Seq]) {
         for seq in seqs {
-            self.hand.remove(seq);
+            self.hand.remove(*seq);
         }
     }
 }

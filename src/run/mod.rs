@@ -8,6 +8,7 @@ pub mod event;
 mod hostile;
 pub mod lanes;
 pub mod machine;
+pub mod numbered;
 pub mod overtaken;
 pub mod pace;
 pub mod prepare;

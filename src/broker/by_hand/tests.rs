@@ -111,6 +111,7 @@ impl Shelf for Fake {
                 lying.claimed = true;
                 let again = std::mem::replace(&mut lying.handed, true);
                 let outgoing = Outgoing {
+                    packed: None,
                     seq: *seq,
                     receipt: Receipt(seq.to_string()),
                     position: Position::new(seq.to_string()),

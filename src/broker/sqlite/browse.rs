@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -258,6 +258,29 @@ pub fn raw(row: &Row<'_>, queue: &Queue, name: &Arc<str>) -> rusqlite::Result<(i
     let mut held = Vec::new();
     let found = Found::read(row, &mut held)?;
     Ok((found.id, found.letter(&Bytes::from(held), &mut BytesMut::new(), queue, name)))
+}
+
+/// Letters out of rows of [`COLUMNS`] and a body, until they hold `most` bytes: what all of them hold is one piece of
+/// memory, for which `about` bytes are a good guess. Gives the bytes too.
+pub fn letters_of(
+    rows: &mut Rows<'_>,
+    queue: &Queue,
+    name: &Arc<str>,
+    about: usize,
+    most: usize,
+) -> rusqlite::Result<(Vec<(i64, RawLetter)>, usize)> {
+    let mut held = Vec::with_capacity(about);
+    let mut found: Vec<Found> = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(Found::read(row, &mut held)?);
+        if held.len() >= most {
+            break;
+        }
+    }
+    let held = Bytes::from(held);
+    let (bytes, mut escaped) = (held.len(), BytesMut::new());
+    let letter = |row: Found| (row.id, row.letter(&held, &mut escaped, queue, name));
+    Ok((found.into_iter().map(letter).collect(), bytes))
 }
 
 /// A row of [`COLUMNS`] and a body; its bytes lie among those of others.

@@ -145,6 +145,7 @@ async fn claim(mover: &mut dyn Mover, positions: &[Position]) -> Vec<Outgoing> {
         .got
         .into_iter()
         .map(|claimed| Outgoing {
+            packed: None,
             seq: claimed.seq,
             receipt: claimed.receipt,
             position: claimed.letter.position,

@@ -4,13 +4,16 @@
 //! predecessor cannot send or remove anything, so what has no mark did not arrive and never will.
 
 mod claim;
+mod look;
 mod together;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::file::{Doing, Place, begin, commit, fold_often};
@@ -19,8 +22,8 @@ use super::lock::{self, same_queue, still_ours};
 use super::queues::{self, Queue};
 use super::{Sqlite, blocking, kind};
 use crate::broker::{
-    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Relocate,
-    Result, Settled, Task, Wanted,
+    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Looker, Mover, Outgoing, Packed, Proof, Published,
+    Receipt, Relocate, Result, Settled, Task, Wanted,
 };
 use crate::clock::Time;
 use crate::letter::Value;
@@ -96,6 +99,10 @@ impl Session {
             .query_row("SELECT after FROM run WHERE run = ?1", [&task.run], |row| row.get(0))
             .doing(action)?;
         commit(tx, action)?;
+        // The tier's own trigger lets a letter wait there.
+        if target.delay.is_none() {
+            only_ours(&db).doing(action)?;
+        }
         Ok(Self {
             place,
             db,
@@ -111,7 +118,7 @@ impl Session {
         })
     }
 
-    fn transfer(&mut self, batch: &[Sending]) -> Result<Vec<Fate>> {
+    fn transfer(&mut self, batch: &[Sending<'_>]) -> Result<Vec<Fate>> {
         self.fold_as_fits(batch.len())?;
         match self.move_together(batch) {
             Ok(Some(fates)) => return Ok(fates),
@@ -155,19 +162,15 @@ impl Session {
     }
 
     /// Copy, removal and mark of one letter; on a refusal nothing of it stays.
-    fn move_one(&self, tx: &Transaction<'_>, sending: &Sending, now: i64) -> Result<Fate> {
-        let written = match &sending.written {
+    fn move_one(&self, tx: &Transaction<'_>, sending: &Sending<'_>, now: i64) -> Result<Fate> {
+        let written = match &*sending.written {
             Ok(written) => written,
             Err(error) => return Ok(Fate::Refused(error.clone())),
         };
         let Some((id, token)) = parse_receipt(&sending.receipt) else { return Ok(Fate::Lost) };
         let action = || format!("move {}", letters::letter_id(id));
         // Exactly this claim: neither a newer one nor another reader's (t10).
-        let mine = tx
-            .prepare_cached("DELETE FROM lease WHERE letter = ?1 AND token = ?2 AND queue = ?3")
-            .and_then(|mut delete| delete.execute(params![id, token, self.queue.id]))
-            .doing(action)?;
-        if mine != 1 && !mutated("t10") {
+        if !self.is_mine(tx, id, token, now).doing(action)? && !mutated("t10") {
             return Ok(Fate::Lost);
         }
         // A copy of this number is there already: what is left to do is to remove the original.
@@ -182,15 +185,46 @@ impl Session {
                 Err(error) => return Err(error),
             },
         };
-        let gone = tx
-            .prepare_cached("DELETE FROM letter WHERE id = ?1 AND queue = ?2")
-            .and_then(|mut delete| delete.execute(params![id, self.queue.id]))
-            .doing(action)?;
-        if gone != 1 && !mutated("t10") {
-            // A lease without its letter cannot be: the trigger takes both. Nothing may be committed.
+        if self.delete(tx, id, id).doing(action)? != 1 && !mutated("t10") {
+            // A lease without its letter cannot be: both go together. Nothing may be committed.
             return Err(BrokerError::new(ErrorKind::Other, action(), "its row is gone, its lease is not"));
         }
         Ok(Fate::Moved(arrived(copy)))
+    }
+
+    /// May this letter be moved or removed under this receipt: is it there, and by a lease ours, or, if it was
+    /// only looked at, nobody else's?
+    fn is_mine(&self, tx: &Connection, id: i64, token: &str, now: i64) -> rusqlite::Result<bool> {
+        let leased = if token == LOOKED {
+            !self.anybody_else(tx, id, id, now)?
+        } else {
+            tx.prepare_cached("SELECT 1 FROM lease WHERE letter = ?1 AND token = ?2")?
+                .exists(params![id, token])?
+        };
+        Ok(leased
+            && tx
+                .prepare_cached("SELECT 1 FROM letter WHERE id = ?1 AND queue = ?2")?
+                .exists([id, self.queue.id])?)
+    }
+
+    /// Does somebody else hold one of the letters of these rows?
+    fn anybody_else(&self, db: &Connection, first: i64, last: i64, now: i64) -> rusqlite::Result<bool> {
+        db.prepare_cached(
+            "SELECT 1 FROM lease WHERE letter BETWEEN ?1 AND ?2 AND until > ?3 AND owner IS NOT ?4",
+        )?
+        .exists(params![first, last, now, self.owner])
+    }
+
+    /// Deletes the letters of this queue in these rows, with what other tables say about them; gives their
+    /// number. If that is not the number of rows, nothing may be committed.
+    fn delete(&self, tx: &Connection, first: i64, last: i64) -> rusqlite::Result<usize> {
+        let gone = tx
+            .prepare_cached("DELETE FROM letter WHERE id BETWEEN ?1 AND ?2 AND +queue = ?3")?
+            .execute([first, last, self.queue.id])?;
+        // As `letter_gone` has it, in one go.
+        tx.prepare_cached("DELETE FROM lease WHERE letter BETWEEN ?1 AND ?2")?.execute([first, last])?;
+        tx.prepare_cached("DELETE FROM sent WHERE letter BETWEEN ?1 AND ?2")?.execute([first, last])?;
+        Ok(gone)
     }
 
     fn copied(&self, db: &Connection, seq: u64) -> Result<Option<i64>> {
@@ -212,14 +246,14 @@ impl Session {
         Ok(())
     }
 
-    fn publish(&mut self, batch: &[Sending]) -> Vec<Result<Published>> {
+    fn publish(&mut self, batch: &[Sending<'_>]) -> Vec<Result<Published>> {
         match self.try_publish(batch) {
             Ok(answers) => answers,
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
-    fn try_publish(&mut self, batch: &[Sending]) -> Result<Vec<Result<Published>>> {
+    fn try_publish(&mut self, batch: &[Sending<'_>]) -> Result<Vec<Result<Published>>> {
         self.fold_as_fits(batch.len())?;
         match self.publish_together(batch) {
             Ok(Some(answers)) => return Ok(answers),
@@ -233,7 +267,7 @@ impl Session {
         still_ours(&tx, &self.queue, self.epoch)?;
         let mut answers = Vec::with_capacity(batch.len());
         for sending in batch {
-            let answer = match (self.copied(&tx, sending.seq)?, &sending.written) {
+            let answer = match (self.copied(&tx, sending.seq)?, &*sending.written) {
                 // Sent before, by an attempt whose answer was lost: once is enough, for ever.
                 (Some(copy), _) => Ok(arrived(copy)),
                 (None, Err(error)) => Err(error.clone()),
@@ -331,6 +365,25 @@ impl Session {
     }
 }
 
+/// What triggers and checks do for rows of any program costs a third of a move, and this session does by itself
+/// what ours do: it deletes what belongs to a letter, and writes lists with [`super::encoding`]. A file into which
+/// somebody put triggers of his own keeps all of them.
+fn only_ours(db: &Connection) -> rusqlite::Result<()> {
+    let others: bool = db
+        .prepare(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name NOT IN ('letter_gone', 'letter_waits')",
+        )?
+        .exists([])?;
+    if !others {
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.pragma_update(None, "ignore_check_constraints", true)?;
+    }
+    Ok(())
+}
+
+/// Token of a receipt without a lease: the letter was only looked at.
+const LOOKED: &str = "";
+
 fn parse_receipt(receipt: &Receipt) -> Option<(i64, &str)> {
     let (id, token) = receipt.0.strip_prefix('m')?.split_once('.')?;
     Some((id.parse().ok()?, token))
@@ -346,25 +399,44 @@ fn arrived(copy: i64) -> Published {
 }
 
 /// A copy as rows need it.
-struct Sending {
+struct Sending<'o> {
     seq: u64,
-    receipt: Receipt,
+    receipt: Cow<'o, Receipt>,
     letter: i64,
-    group: Option<String>,
-    written: Result<Written>,
+    group: Option<Cow<'o, str>>,
+    written: Cow<'o, Result<Written>>,
 }
 
-fn sending(batch: &[Outgoing]) -> Vec<Sending> {
-    batch
-        .iter()
-        .map(|outgoing| Sending {
+/// What [`look::Beside`] packs.
+type Form = Result<Written>;
+
+impl<'o> Sending<'o> {
+    fn of(outgoing: &'o Outgoing) -> Self {
+        Self {
             seq: outgoing.seq,
-            receipt: outgoing.receipt.clone(),
+            receipt: Cow::Borrowed(&outgoing.receipt),
             letter: letters::parse_position(&outgoing.position).map_or(0, |(_, id)| id),
-            group: outgoing.group.clone(),
-            written: Written::of(&outgoing.message),
-        })
-        .collect()
+            group: outgoing.group.as_deref().map(Cow::Borrowed),
+            written: match outgoing.packed.as_ref().and_then(Packed::as_form::<Form>) {
+                Some(packed) => Cow::Borrowed(packed),
+                None => Cow::Owned(Written::of(&outgoing.message)),
+            },
+        }
+    }
+
+    fn owned(self) -> Sending<'static> {
+        Sending {
+            seq: self.seq,
+            receipt: Cow::Owned(self.receipt.into_owned()),
+            letter: self.letter,
+            group: self.group.map(|group| Cow::Owned(group.into_owned())),
+            written: Cow::Owned(self.written.into_owned()),
+        }
+    }
+}
+
+fn sending(batch: &[Outgoing]) -> Vec<Sending<'static>> {
+    batch.iter().map(|outgoing| Sending::of(outgoing).owned()).collect()
 }
 
 #[async_trait]
@@ -375,9 +447,23 @@ impl Mover for Held {
         self.with(move |session| session.claim(&next, limit)).await
     }
 
+    async fn looker(&mut self) -> Option<Box<dyn Looker>> {
+        let beside = self.with(|session| Ok(look::Beside::of(session))).await.ok()??;
+        Some(Box::new(beside))
+    }
+
     async fn transfer(&mut self, batch: &[Outgoing]) -> Result<Vec<Fate>> {
         let batch = sending(batch);
         self.with(move |session| session.transfer(&batch)).await
+    }
+
+    async fn transfer_shared(&mut self, batch: &Arc<Vec<Outgoing>>) -> Result<Vec<Fate>> {
+        let batch = Arc::clone(batch);
+        self.with(move |session| {
+            let batch: Vec<Sending<'_>> = batch.iter().map(Sending::of).collect();
+            session.transfer(&batch)
+        })
+        .await
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {

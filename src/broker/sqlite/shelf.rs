@@ -102,6 +102,7 @@ impl Tier {
                     headers.push("json", Value::from_text(json));
                 }
                 let outgoing = Outgoing {
+                    packed: None,
                     seq: u64::try_from(id).unwrap_or_default(),
                     receipt: Receipt(format!("m{id}.{token}")),
                     position: letters::position(tier.id, id),

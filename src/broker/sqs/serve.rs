@@ -113,6 +113,7 @@ impl Tier {
         // Standard queues keep no order: MessageGroupId is a fair queue's tenant there.
         let group = letter.message.key.as_ref().filter(|_| self.session.source.fifo);
         let outgoing = Outgoing {
+            packed: None,
             seq: claimed.seq,
             receipt: claimed.receipt,
             position: letter.position.clone(),

@@ -5,16 +5,16 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::super::event::Event;
-use super::super::machine::{Absent, Action, Reply, SettleReply, Write};
-use super::copies::{Copy, Original};
+use super::super::machine::{Absent, Action, Reply, SettleReply};
+use super::copies::{Copy, Original, Ready, frozen};
+use super::record::words_of;
 use super::{CLAIM_BYTES, Cause, Engine, EngineError, InHand};
 use crate::broker::{
     Ask, BrokerError, Claimed, ErrorKind, Intent, Missing, Outgoing, Proof, Published, Receipt, Settled,
     Wanted,
 };
-use crate::ledger::{Entry, LedgerError, LetterState};
+use crate::ledger::LedgerError;
 use crate::letter::Position;
-use crate::manifest::Line;
 use crate::proof::failpoint;
 
 /// Why a letter of a batch is not sent.
@@ -40,7 +40,7 @@ impl Engine<'_> {
                 self.machine.committed();
             }
             Action::Send { publish, settle } => self.send(publish, settle).await,
-            Action::Transfer(batch) => self.transfer(batch).await,
+            Action::Transfer(batch) => self.transfer(batch).await?,
             Action::Prove(batch) => self.prove(batch).await,
             Action::Release(seqs) => {
                 failpoint::hit("before_release");
@@ -95,12 +95,13 @@ impl Engine<'_> {
         self.sleep(wait).await;
     }
 
-    async fn claim(&mut self, asked: Vec<u64>) -> Result<(), EngineError> {
-        // Of what is in hand already too: letters may be as large as the broker takes them.
+    /// As many of these as memory allows, letters being as large as the broker takes them: the first always, if
+    /// nothing is in hand.
+    pub(super) fn wanted(&self, asked: &[u64]) -> Vec<Wanted> {
         let mut bytes: u64 =
             self.hand.keys().filter_map(|seq| self.lines.get(seq)).map(|line| line.size).sum();
         let mut next = Vec::with_capacity(asked.len());
-        for seq in &asked {
+        for seq in asked {
             let Some(line) = self.lines.get(seq) else { continue };
             bytes += line.size;
             if bytes > CLAIM_BYTES && !(next.is_empty() && self.hand.is_empty()) {
@@ -108,14 +109,23 @@ impl Engine<'_> {
             }
             next.push(Wanted { seq: *seq, position: line.position.clone() });
         }
+        next
+    }
+
+    async fn claim(&mut self, asked: Vec<u64>) -> Result<(), EngineError> {
+        if self.looks.are_there() {
+            self.begin_look(asked);
+            return self.end_looks().await;
+        }
+        let next = self.wanted(&asked);
         // Only a broker that hands letters out in its own order asks; then every letter of the window counts.
         let by_position: OnceLock<HashMap<Position, Vec<u64>>> = OnceLock::new();
         let (lines, machine) = (&self.lines, &self.machine);
         let wanted = |position: &Position| {
             let map = by_position.get_or_init(|| {
                 let mut map = HashMap::<Position, Vec<u64>>::new();
-                for (seq, line) in lines.iter().filter(|(seq, _)| machine.wants(**seq)) {
-                    map.entry(line.position.clone()).or_default().push(*seq);
+                for seq in lines.sorted(|line| machine.wants(line.seq)) {
+                    map.entry(lines[&seq].position.clone()).or_default().push(seq);
                 }
                 map
             });
@@ -148,8 +158,12 @@ impl Engine<'_> {
             let copy = match self.lines.get(&seq) {
                 None => Copy::Changed,
                 Some(line) => {
-                    let original =
-                        Original { seq, claim: self.claims_made, frozen: line.body.clone(), letter };
+                    let original = Original {
+                        seq,
+                        claim: self.claims_made,
+                        frozen: frozen(line.body.as_deref()),
+                        letter,
+                    };
                     match self.transaction {
                         // Asked whether it is what was frozen before it is sent.
                         true => {
@@ -182,7 +196,7 @@ impl Engine<'_> {
     }
 
     /// A letter that is gone was perhaps moved by this run, before a crash: the marks tell.
-    async fn what_is_missing(&mut self, missing: &[(u64, Missing)]) -> Vec<(u64, Absent)> {
+    pub(super) async fn what_is_missing(&mut self, missing: &[(u64, Missing)]) -> Vec<(u64, Absent)> {
         let gone: Vec<u64> =
             missing.iter().filter(|(_, why)| *why != Missing::NotSeen).map(|(seq, _)| *seq).collect();
         let intents: Vec<Intent> = gone.iter().filter_map(|seq| self.intent(*seq)).collect();
@@ -259,7 +273,7 @@ impl Engine<'_> {
                 }
                 Copy::Changed => unfit.push((*seq, Unfit::Changed)),
                 Copy::Made(Err(why)) => unfit.push((*seq, Unfit::Refused(why.clone()))),
-                Copy::Made(Ok(message)) => {
+                Copy::Made(Ok(copy)) => {
                     let line = self.lines.get(seq);
                     ready.push(Outgoing {
                         seq: *seq,
@@ -268,7 +282,8 @@ impl Engine<'_> {
                         attempt: self.machine.attempt(*seq),
                         first_intent: *self.first_intent.entry(*seq).or_insert(now),
                         // Lent: what is not moved comes back by `still_in_hand`.
-                        message: std::mem::take(message),
+                        message: std::mem::take(&mut copy.message),
+                        packed: copy.packed.take(),
                         group: line.and_then(|line| line.group.clone()),
                     });
                 }
@@ -282,10 +297,15 @@ impl Engine<'_> {
         let mut moved = batch;
         for outgoing in &mut moved {
             if let Some(hand) = self.hand.get_mut(&outgoing.seq) {
-                hand.copy = Copy::Made(Ok(std::mem::take(&mut outgoing.message)));
+                let (message, packed) = (std::mem::take(&mut outgoing.message), outgoing.packed.take());
+                hand.copy = Copy::Made(Ok(Ready { message, packed }));
             }
         }
-        self.copies.forget(moved);
+        if self.looks.are_there() {
+            self.trash.copies.push(moved);
+        } else {
+            self.copies.forget(moved);
+        }
     }
 
     async fn send(&mut self, publish: Vec<u64>, settle: Vec<u64>) {
@@ -365,7 +385,7 @@ impl Engine<'_> {
     }
 
     /// An error that is about no letter: claims, whole transactions.
-    async fn session_error(&mut self, error: BrokerError) {
+    pub(super) async fn session_error(&mut self, error: BrokerError) {
         if error.kind.transient() || error.kind == ErrorKind::Unknown {
             self.last_doubt = Some(error);
             self.back_off(1).await;
@@ -420,103 +440,4 @@ impl Engine<'_> {
             self.job.observer.see(&event);
         }
     }
-
-    /// Writes entries of the machine into the ledger.
-    pub(super) fn record(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
-        let now = self.job.clock.now();
-        // A later entry of a letter replaces an earlier one.
-        let mut last: HashMap<u64, usize> = HashMap::with_capacity(writes.len());
-        for (index, (seq, _)) in writes.iter().enumerate() {
-            last.insert(*seq, index);
-        }
-        let behind_names: Vec<Option<String>> = writes
-            .iter()
-            .map(|(_, write)| match write {
-                Write::Held { behind } => Some(self.name_of(*behind)),
-                _ => None,
-            })
-            .collect();
-        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(last.len());
-        for (index, (seq, write)) in writes.iter().enumerate() {
-            if last.get(seq) != Some(&index) {
-                continue;
-            }
-            let Some(line) = self.lines.get(seq) else { continue };
-            let refusal = self.refusals.get(seq);
-            let behind = behind_names.get(index).and_then(Option::as_deref);
-            entries.push(entry(line, *write, refusal, behind));
-            if let Write::Intended { .. } = write {
-                self.first_intent.entry(*seq).or_insert(now);
-            }
-        }
-        let begun = self.job.clock.elapsed();
-        self.job.ledger.write(&mut self.writes, &self.job.lock, &entries, now, sync)?;
-        self.recorded = self.job.clock.elapsed();
-        self.recording += self.recorded.saturating_sub(begun);
-        if self.job.observer.wants_letters() {
-            for entry in &entries {
-                if let Some((outcome, code, _, behind)) = entry.note {
-                    let detail = behind.or(Some(code));
-                    self.job.observer.see(&Event::Letter { line: entry.line, outcome, detail });
-                }
-            }
-        }
-        for (seq, write) in writes {
-            if is_last(*write) {
-                self.lines.remove(seq);
-                self.first_intent.remove(seq);
-                self.refusals.remove(seq);
-            }
-        }
-        Ok(())
-    }
-
-    /// The id of a letter of this run, for a note on one that waits for it.
-    fn name_of(&self, seq: u64) -> String {
-        match self.lines.get(&seq) {
-            Some(line) => line.letter.as_str().to_owned(),
-            None => {
-                let note = self.job.ledger.notes(self.job.number, seq.saturating_sub(1), 1);
-                match note.ok().and_then(|notes| notes.into_iter().next()).filter(|note| note.seq == seq) {
-                    Some(note) => note.letter,
-                    None => format!("no. {seq}"),
-                }
-            }
-        }
-    }
-}
-
-/// Will nothing more be written about the letter in this part of the run?
-fn is_last(write: Write) -> bool {
-    !matches!(write, Write::Intended { .. } | Write::Planned | Write::Published)
-}
-
-pub(super) fn words_of(error: &BrokerError) -> (String, String) {
-    let code = error.code.clone().unwrap_or_else(|| format!("{:?}", error.kind).to_uppercase());
-    (code, error.message.clone())
-}
-
-fn entry<'l>(
-    line: &'l Line,
-    write: Write,
-    refusal: Option<&'l (String, String)>,
-    behind: Option<&'l str>,
-) -> Entry<'l> {
-    let code = refusal.map_or("no_answer", |(code, _)| code.as_str());
-    let text = refusal.map(|(_, text)| text.as_str());
-    let (state, attempt, note) = match write {
-        Write::Intended { attempt } => (Some(LetterState::Intended), attempt, None),
-        Write::Planned => (Some(LetterState::Planned), 0, None),
-        Write::Published => (Some(LetterState::Published), 0, None),
-        Write::Settled => (Some(LetterState::Settled), 0, None),
-        Write::Failed => (Some(LetterState::Failed), 0, Some(("failed", code, text, None))),
-        Write::InDoubt => (Some(LetterState::InDoubt), 0, Some(("in_doubt", code, text, None))),
-        Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),
-        Write::MovedBefore => (Some(LetterState::Gone), 0, Some(("skipped", "moved_before", None, None))),
-        Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
-        Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
-        Write::NotSeen => (None, 0, Some(("untouched", "not_seen", None, None))),
-    };
-    // What is sent is the body as it was frozen: rule 4.
-    Entry { line, state, attempt, hash: line.body.as_deref(), note }
 }

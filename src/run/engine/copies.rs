@@ -6,10 +6,8 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::super::copy;
-use crate::broker::Outgoing;
-use crate::dead_letter::DeadLetter;
+use crate::broker::{Outgoing, Packed};
 use crate::letter::{Message, RawLetter};
-use crate::manifest::hex;
 use crate::topology::Channel;
 
 /// Letters after which what has been made is handed over.
@@ -20,9 +18,16 @@ pub(super) enum Copy {
     /// Not ready yet.
     InTheMaking,
     /// The copy, or why there can be none.
-    Made(Result<Message, String>),
+    Made(Result<Ready, String>),
     /// The letter is not what was frozen.
     Changed,
+}
+
+/// A copy, or what its adapter packed it into.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub(super) message: Message,
+    pub(super) packed: Option<Packed>,
 }
 
 /// A letter to make a copy of.
@@ -32,7 +37,7 @@ pub(super) struct Original {
     /// Of which claim it is.
     pub(super) claim: u64,
     /// SHA-256 of the body that was frozen.
-    pub(super) frozen: Option<String>,
+    pub(super) frozen: Option<[u8; 32]>,
     /// The letter.
     pub(super) letter: RawLetter,
 }
@@ -63,7 +68,12 @@ impl Copies {
 
     /// Makes one now.
     pub(super) fn make(&self, original: Original) -> Copy {
-        make(original, &self.channel, &self.run)
+        make(original, &self.channel, &self.run, None)
+    }
+
+    /// What makes them: channel and run.
+    pub(super) fn by(&self) -> (Arc<Channel>, Arc<str>) {
+        (Arc::clone(&self.channel), Arc::clone(&self.run))
     }
 
     /// Begins to make those of one claim.
@@ -104,7 +114,7 @@ impl Beside {
                 let mut part = Vec::with_capacity(PART);
                 for original in claim {
                     let (seq, claim) = (original.seq, original.claim);
-                    part.push((seq, claim, make(original, &channel, &run)));
+                    part.push((seq, claim, make(original, &channel, &run, None)));
                     if part.len() >= PART {
                         let full = std::mem::replace(&mut part, Vec::with_capacity(PART));
                         if outbox.send(full).is_err() {
@@ -121,20 +131,44 @@ impl Beside {
     }
 }
 
-fn make(original: Original, channel: &Channel, run: &str) -> Copy {
-    if !is_same(original.frozen.as_deref(), &original.letter) {
+/// The copy of one letter.
+pub(super) fn make(
+    original: Original,
+    channel: &Channel,
+    run: &str,
+    pack: Option<fn(Message) -> Packed>,
+) -> Copy {
+    let Original { seq, frozen, letter, .. } = original;
+    if !is_same(frozen, &letter) {
         return Copy::Changed;
     }
-    let letter = DeadLetter::of(original.letter, channel);
-    Copy::Made(copy::outgoing(&letter, run, original.seq).map_err(|prospect| prospect.refusal()))
+    let ready = |message: Message| match pack {
+        Some(pack) => Ready { message: Message::default(), packed: Some(pack(message)) },
+        None => Ready { message, packed: None },
+    };
+    Copy::Made(copy::of_raw(&letter, channel, run, seq).map(ready).map_err(|prospect| prospect.refusal()))
+}
+
+/// The SHA-256 that a line has in hex. One that is none is nobody's.
+pub(super) fn frozen(hex: Option<&str>) -> Option<[u8; 32]> {
+    let hex = hex?.as_bytes();
+    let mut hash = [0; 32];
+    let nibble = |digit: u8| char::from(digit).to_digit(16).filter(|_| !digit.is_ascii_uppercase());
+    for (byte, two) in hash.iter_mut().zip(hex.chunks_exact(2)) {
+        match (nibble(two[0]), nibble(two[1])) {
+            (Some(high), Some(low)) => *byte = (high << 4 | low) as u8,
+            _ => return Some([0; 32]),
+        }
+    }
+    Some(if hex.len() == 64 { hash } else { [0; 32] })
 }
 
 /// Is what was claimed what was frozen, by its body?
-fn is_same(frozen: Option<&str>, letter: &RawLetter) -> bool {
+fn is_same(frozen: Option<[u8; 32]>, letter: &RawLetter) -> bool {
     use sha2::Digest;
     match (frozen, &letter.message.body) {
         (None, None) => true,
-        (Some(frozen), Some(body)) => frozen == hex(&sha2::Sha256::digest(body)),
+        (Some(frozen), Some(body)) => sha2::Sha256::digest(body)[..] == frozen,
         _ => false,
     }
 }

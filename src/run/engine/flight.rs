@@ -3,13 +3,15 @@
 //! letters of other groups; whatever the answers are but plain success, what was made ready goes back unsent
 //! before anything else is decided.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::super::machine::{FateOf, Reply};
-use super::actions::{Unfit, words_of};
-use super::{Cause, Engine};
+use super::actions::Unfit;
+use super::record::words_of;
+use super::{Cause, Engine, EngineError};
 use crate::broker::{
     Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Outgoing, Proof, Published, Receipt, Result,
     Settled,
@@ -22,14 +24,14 @@ const LONGEST_READY: Duration = Duration::from_secs(1);
 
 /// A batch as it is handed over, and what is known of the rest of it already.
 struct Flight {
-    go: Vec<Outgoing>,
+    go: Arc<Vec<Outgoing>>,
     fates: Vec<(u64, FateOf)>,
     picked: Duration,
 }
 
 impl Engine<'_> {
     /// Sends a batch, and those that can be made ready meanwhile.
-    pub(super) async fn transfer(&mut self, batch: Vec<u64>) {
+    pub(super) async fn transfer(&mut self, batch: Vec<u64>) -> std::result::Result<(), EngineError> {
         let mut flight = self.make_ready(batch).await;
         let mut before: Option<(Flight, Vec<Fate>)> = None;
         loop {
@@ -38,7 +40,7 @@ impl Engine<'_> {
             let send = async {
                 match flight.go.is_empty() {
                     true => Ok(Vec::new()),
-                    false => mover.transfer(&flight.go).await,
+                    false => mover.transfer_shared(&flight.go).await,
                 }
             };
             let (result, ahead) = tokio::join!(send, self.meanwhile(before.take()));
@@ -54,9 +56,9 @@ impl Engine<'_> {
                 (result, ahead) => {
                     self.take_in(flight, result);
                     if let Some(next) = ahead {
-                        self.give_up(next.go);
+                        self.give_up(Arc::unwrap_or_clone(next.go));
                     }
-                    return;
+                    return self.end_looks().await;
                 }
             }
         }
@@ -71,8 +73,17 @@ impl Engine<'_> {
         if self.job.settings.rate != Rate::Unlimited || self.cause.is_some() {
             return None;
         }
+        self.tell(self.job.clock.elapsed());
         let (lock, stale) = self.holds();
-        let batch = if lock && stale.is_empty() { self.machine.ahead() } else { Vec::new() };
+        if !lock || !stale.is_empty() || self.is_due() {
+            return None;
+        }
+        self.read_on().await;
+        let mut batch = self.machine.ahead();
+        while batch.is_empty() && self.fault.is_none() && self.take_plain_look().await {
+            self.read_on().await;
+            batch = self.machine.ahead();
+        }
         if batch.is_empty() {
             return None;
         }
@@ -80,7 +91,7 @@ impl Engine<'_> {
         self.copies_of(&batch).await;
         let (go, unfit) = self.outgoing(&batch);
         if unfit.is_empty() {
-            return Some(Flight { go, fates: Vec::new(), picked });
+            return Some(Flight { go: Arc::new(go), fates: Vec::new(), picked });
         }
         // Not a usual batch: it is picked again when everything else is known.
         self.still_in_hand(go);
@@ -91,7 +102,10 @@ impl Engine<'_> {
     /// May a batch that was made ready be handed over now?
     fn may_go(&self, flight: &Flight) -> bool {
         let ready_for = self.job.clock.elapsed().saturating_sub(flight.picked);
-        self.cause.is_none() && !*self.job.stopping.borrow() && ready_for < LONGEST_READY
+        self.cause.is_none()
+            && self.fault.is_none()
+            && !*self.job.stopping.borrow()
+            && ready_for < LONGEST_READY
     }
 
     fn give_up(&mut self, go: Vec<Outgoing>) {
@@ -130,11 +144,12 @@ impl Engine<'_> {
         });
         fates.extend(stay.iter().map(|outgoing| (outgoing.seq, FateOf::Withdrawn)));
         self.still_in_hand(stay);
-        Flight { go, fates, picked }
+        Flight { go: Arc::new(go), fates, picked }
     }
 
     fn take_in(&mut self, flight: Flight, result: Result<Vec<Fate>>) {
         let Flight { go, mut fates, .. } = flight;
+        let go = Arc::unwrap_or_clone(go);
         match result {
             Ok(answers) => {
                 self.last_success = self.job.clock.elapsed();

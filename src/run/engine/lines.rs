@@ -15,7 +15,7 @@ type Frozen = Box<Reader<BufReader<File>>>;
 
 /// What is left of a manifest.
 pub struct Lines {
-    there: VecDeque<Line>,
+    there: VecDeque<Box<Line>>,
     fault: Option<Fault>,
     next: Next,
 }
@@ -28,7 +28,7 @@ enum Next {
 
 struct Ahead {
     reader: Frozen,
-    lines: VecDeque<Line>,
+    lines: VecDeque<Box<Line>>,
     end: Option<Result<(), Fault>>,
 }
 
@@ -42,7 +42,7 @@ impl Lines {
     ///
     /// # Errors
     /// See [`Fault`]; what stands before the fault has been given.
-    pub(super) async fn next(&mut self) -> Result<Option<Line>, Fault> {
+    pub(super) async fn next(&mut self) -> Result<Option<Box<Line>>, Fault> {
         loop {
             if let Some(line) = self.there.pop_front() {
                 return Ok(Some(line));
@@ -72,7 +72,7 @@ fn read_ahead(mut reader: Frozen) -> Next {
         let mut lines = VecDeque::with_capacity(AHEAD);
         let end = loop {
             match reader.next_line() {
-                Ok(Some(line)) => lines.push_back(line),
+                Ok(Some(line)) => lines.push_back(Box::new(line)),
                 Ok(None) => break Some(Ok(())),
                 Err(fault) => break Some(Err(fault)),
             }

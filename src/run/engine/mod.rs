@@ -6,9 +6,10 @@ mod copies;
 mod end;
 mod flight;
 mod lines;
+mod looks;
+mod record;
 mod recover;
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,11 @@ pub use end::{Cause, End};
 pub use lines::Lines;
 
 use copies::{Copies, Copy};
+use looks::{Look, Looks, Trash};
 
 use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
+use super::numbered::Numbered;
 use super::pace::Pace;
 use super::recovery::{Orders, start_of};
 use super::yielding::{self, Yielding};
@@ -135,12 +138,12 @@ struct Engine<'a> {
     pace: Pace,
     writes: Writes,
     /// Lines in the window.
-    lines: BTreeMap<u64, Line>,
-    hand: HashMap<u64, InHand>,
+    lines: Numbered<Box<Line>>,
+    hand: Numbered<InHand>,
     /// When the first intent of a letter was written.
-    first_intent: HashMap<u64, Time>,
+    first_intent: Numbered<Time>,
     /// Codes and words of refusals that are not written yet.
-    refusals: HashMap<u64, (String, String)>,
+    refusals: Numbered<(String, String)>,
     no_more_lines: bool,
     read: u64,
     begun: Duration,
@@ -161,6 +164,12 @@ struct Engine<'a> {
     /// A batch is one transaction.
     transaction: bool,
     copies: Copies,
+    looks: Looks,
+    /// A look that waits for the answer of a transaction.
+    set_aside: Option<Look>,
+    trash: Trash,
+    /// What went wrong while a transaction was on its way.
+    fault: Option<EngineError>,
     claims_made: u64,
     /// Spent at the ledger.
     recording: Duration,
@@ -170,21 +179,22 @@ struct Engine<'a> {
 ///
 /// # Errors
 /// Only what makes even that impossible: the ledger or the manifest cannot be read or written.
-pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
+pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
     let rules = rules_of(&job);
     let transaction = rules.transaction;
     let pace = Pace::new(job.settings.rate, job.settings.ramp, Arc::clone(&job.clock));
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
     let looks = job.settings.stop_on_refail.is_some();
+    let looker = if transaction { job.mover.looker().await } else { None };
     let mut engine = Engine {
         machine: Machine::new(rules),
         pace,
         writes,
-        lines: BTreeMap::new(),
-        hand: HashMap::new(),
-        first_intent: HashMap::new(),
-        refusals: HashMap::new(),
+        lines: Numbered::default(),
+        hand: Numbered::default(),
+        first_intent: Numbered::default(),
+        refusals: Numbered::default(),
         no_more_lines: false,
         read: 0,
         begun: now,
@@ -203,6 +213,10 @@ pub async fn drive(job: Job<'_>) -> Result<End, EngineError> {
         last_doubt: None,
         transaction,
         copies: Copies::new(job.channel, &job.run),
+        looks: Looks::of(looker),
+        set_aside: None,
+        trash: Trash::default(),
+        fault: None,
         claims_made: 0,
         recording: Duration::ZERO,
         job,
@@ -257,7 +271,7 @@ fn rules_of(job: &Job<'_>) -> Rules {
     let most = batch.max(2_000);
     let claims = match job.settings.rate {
         // What is claimed while a batch is on its way has its copies made by then.
-        Rate::Unlimited if transaction => most.max(3_000),
+        Rate::Unlimited if transaction => most.max(4_000),
         Rate::Unlimited => most,
         Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };
@@ -281,6 +295,9 @@ impl Engine<'_> {
             failpoint::hit("recovered");
         }
         loop {
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
             self.housekeeping().await?;
             match self.next() {
                 Action::End(stop) => return Ok(stop),
@@ -324,6 +341,15 @@ impl Engine<'_> {
         (lock, self.hand.iter().filter(ends).map(|(seq, _)| *seq).collect())
     }
 
+    /// Is it time for what has to happen from time to time and needs the session?
+    fn is_due(&self) -> bool {
+        let now = self.job.clock.elapsed();
+        let since = |at: Duration| now.saturating_sub(at);
+        since(self.renewed) >= self.job.settings.claim_for / 3
+            || since(self.looked) >= Duration::from_secs(1)
+            || self.overdue.is_some() && self.asked.is_none_or(|asked| since(asked) >= yielding::EVERY)
+    }
+
     /// What has to happen from time to time, whatever the letters do.
     async fn housekeeping(&mut self) -> Result<(), EngineError> {
         let now = self.job.clock.elapsed();
@@ -338,12 +364,17 @@ impl Engine<'_> {
             self.looked = now;
             self.look_around().await?;
         }
+        self.tell(now);
+        Ok(())
+    }
+
+    /// Tells how far the run is, now and then.
+    fn tell(&mut self, now: Duration) {
         if now.saturating_sub(self.told) >= Duration::from_millis(100) {
             self.told = now;
             let progress = self.progress();
             self.job.observer.see(&Event::Progress(progress));
         }
-        Ok(())
     }
 
     /// Rule 3: a run yields to the relay of its target, where asking costs nothing.

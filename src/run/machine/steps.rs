@@ -1,7 +1,8 @@
-//! The single steps of the machine: picking, sending, answers, claims.
+//! The single steps of the machine: picking, sending, answers, holding.
 
 use super::{
-    Absent, Action, DEPTH, HELD_GROUPS, Kind, LOST, Machine, Now, Phase, Reply, Seq, SettleReply, Stop, Write,
+    Absent, Action, DEPTH, HELD_GROUPS, Kind, LOST, Letter, Machine, Now, Phase, Reply, Seq, SettleReply,
+    Stop, Write,
 };
 use crate::proof::mutation::mutated;
 use crate::run::lanes::GroupKey;
@@ -44,7 +45,7 @@ impl Machine {
 
     /// A send of `publish` with everything that may be settled.
     pub(super) fn settle_with(&mut self, publish: Vec<Seq>) -> Action {
-        let mut settle: Vec<Seq> = std::mem::take(&mut self.to_settle).into_iter().collect();
+        let mut settle: Vec<Seq> = std::mem::take(&mut self.to_settle).iter().collect();
         for seq in &settle {
             self.set_phase(*seq, Phase::Settling);
         }
@@ -52,27 +53,6 @@ impl Machine {
             settle.extend(&publish);
         }
         Action::Send { publish, settle }
-    }
-
-    /// The next claim, if there is room for one and the batch is not full without it.
-    pub(super) fn claim(&mut self, more: bool) -> Option<Action> {
-        let room = self.rules.claims.saturating_sub(self.hand.len());
-        let enough = self.ready.len() >= self.rules.batch.max(self.rules.claims / 2);
-        if self.claimable.is_empty() || room == 0 || enough || self.dry_claims {
-            return None;
-        }
-        // A handful of claims is not worth a round trip while there is something to send.
-        if more && !self.ready.is_empty() && room < self.rules.batch / 2 {
-            return None;
-        }
-        let mut asked = Vec::new();
-        while asked.len() < room {
-            let Some(seq) = self.claimable.pop_first() else { break };
-            if self.set_phase(seq, Phase::Claiming) {
-                asked.push(seq);
-            }
-        }
-        (!asked.is_empty()).then_some(Action::Claim(asked))
     }
 
     /// Takes the next batch: claimed letters in order whose lane is open.
@@ -195,7 +175,7 @@ impl Machine {
 
     pub(super) fn settle_answer(&mut self, seq: Seq, reply: SettleReply) {
         let reply = if reply == SettleReply::Stale && mutated("m21") { SettleReply::Settled } else { reply };
-        self.hand.remove(&seq);
+        self.hand.remove(seq);
         let Some(letter) = self.letters.get_mut(&seq) else { return };
         if mutated("m01") && letter.phase == Phase::Flying {
             return;
@@ -236,7 +216,7 @@ impl Machine {
 
     /// The claim was lost inside a transaction; nothing happened.
     pub(super) fn lost(&mut self, seq: Seq) {
-        self.hand.remove(&seq);
+        self.hand.remove(seq);
         let Some(letter) = self.letters.get_mut(&seq) else { return };
         letter.lost += 1;
         letter.phase = Phase::Planned;
@@ -247,83 +227,6 @@ impl Machine {
         if over {
             self.missing(seq, Absent::NotSeen);
         } else {
-            self.claimable.insert(seq);
-        }
-    }
-
-    pub(super) fn missing(&mut self, seq: Seq, why: Absent) {
-        let Some(letter) = self.letters.get(&seq) else { return };
-        let (group, kind, open) = (letter.group, letter.kind, letter.open);
-        let gone =
-            matches!(why, Absent::Gone | Absent::MovedBefore) || (why == Absent::NotSeen && mutated("m15"));
-        match kind {
-            // Moved before; the original is gone, or is not shown to us.
-            Kind::Published if gone || why == Absent::Moved => {
-                self.tally.unsettled -= 1;
-                self.finish(seq, Write::Settled);
-            }
-            Kind::Published => self.give_up_settling(seq),
-            Kind::Twin { .. } if gone || why == Absent::Moved => {
-                self.tally.skipped += 1;
-                self.finish(seq, Write::Gone);
-            }
-            Kind::Send if why == Absent::Moved => {
-                self.tally.moved += 1;
-                self.finish(seq, Write::Settled);
-                self.leave(seq, group);
-                self.note_arrived(seq);
-            }
-            Kind::Send if open => self.doubt(seq),
-            // Where it should be, by another run: those behind it may follow.
-            Kind::Send if why == Absent::MovedBefore => {
-                self.tally.skipped += 1;
-                self.finish(seq, Write::MovedBefore);
-                self.leave(seq, group);
-            }
-            Kind::Send if gone && (self.rules.allow_gone || mutated("m15")) => {
-                self.tally.skipped += 1;
-                self.finish(seq, Write::Gone);
-                self.leave(seq, group);
-            }
-            Kind::Send | Kind::Twin { .. } => {
-                self.tally.not_seen += 1;
-                self.finish(seq, Write::NotSeen);
-                self.hold(group, seq);
-            }
-        }
-    }
-
-    pub(super) fn take_in_hand(&mut self, seq: Seq) {
-        self.hand.insert(seq);
-        let Some(letter) = self.letters.get(&seq) else {
-            self.release.push(seq);
-            return;
-        };
-        if !matches!(letter.phase, Phase::Planned | Phase::Claiming) {
-            return;
-        }
-        let (kind, group) = (letter.kind, letter.group);
-        self.claimable.remove(&seq);
-        match kind {
-            Kind::Published | Kind::Twin { .. } => {
-                self.set_phase(seq, Phase::Published);
-                self.to_settle.insert(seq);
-            }
-            Kind::Send => {
-                self.set_phase(seq, Phase::Claimed);
-                if group.is_none_or(|group| self.lanes.open(group, seq)) {
-                    self.ready.insert(seq);
-                }
-            }
-        }
-    }
-
-    /// A claim that is not good for a send any more is claimed again.
-    pub(super) fn claim_ran_out(&mut self, seq: Seq) {
-        if self.letters.get(&seq).is_some_and(|letter| letter.phase == Phase::Claimed) {
-            self.set_phase(seq, Phase::Planned);
-            self.ready.remove(&seq);
-            self.hand.remove(&seq);
             self.claimable.insert(seq);
         }
     }
@@ -364,11 +267,11 @@ impl Machine {
             self.back_to_claimed(*seq);
         }
         // Only the first of each group may go; its followers came back before it.
-        let ready: Vec<Seq> = self.ready.iter().copied().collect();
+        let ready: Vec<Seq> = self.ready.iter().collect();
         for seq in ready {
             let group = self.letters.get(&seq).and_then(|letter| letter.group);
             if group.is_some_and(|group| !self.lanes.open(group, seq)) {
-                self.ready.remove(&seq);
+                self.ready.remove(seq);
             }
         }
         let groups: Vec<GroupKey> =
@@ -388,14 +291,14 @@ impl Machine {
     }
 
     /// The letter has an outcome: out of the window, its claim given back unless it is settled.
-    fn finish(&mut self, seq: Seq, write: Write) {
+    pub(super) fn finish(&mut self, seq: Seq, write: Write) {
         self.pending.push((seq, write));
         self.letters.remove(&seq);
-        self.ready.remove(&seq);
-        self.claimable.remove(&seq);
-        self.to_settle.remove(&seq);
+        self.ready.remove(seq);
+        self.claimable.remove(seq);
+        self.to_settle.remove(seq);
         if matches!(write, Write::Settled | Write::Twin | Write::Gone | Write::MovedBefore) {
-            self.hand.remove(&seq);
+            self.hand.remove(seq);
         } else {
             self.give_back(seq);
         }
@@ -405,17 +308,17 @@ impl Machine {
     }
 
     fn give_back(&mut self, seq: Seq) {
-        if self.hand.contains(&seq) {
+        if self.hand.contains(seq) {
             self.release.push(seq);
         }
     }
 
     /// Moved, but its original could not be removed: said so, and the run stays resumable.
-    fn give_up_settling(&mut self, seq: Seq) {
+    pub(super) fn give_up_settling(&mut self, seq: Seq) {
         let twin = self.letters.get(&seq).is_some_and(|letter| matches!(letter.kind, Kind::Twin { .. }));
         self.letters.remove(&seq);
-        self.claimable.remove(&seq);
-        self.to_settle.remove(&seq);
+        self.claimable.remove(seq);
+        self.to_settle.remove(seq);
         if twin {
             self.tally.not_seen += 1;
             self.pending.push((seq, Write::NotSeen));
@@ -430,7 +333,7 @@ impl Machine {
         self.note_arrived(seq);
     }
 
-    fn leave(&mut self, seq: Seq, group: Option<GroupKey>) {
+    pub(super) fn leave(&mut self, seq: Seq, group: Option<GroupKey>) {
         if let Some(group) = group {
             self.lanes.leave(group, seq);
             self.lane_moved_on(group);
@@ -455,58 +358,42 @@ impl Machine {
         }
     }
 
-    /// May be claimed now, if it is near enough to the front of its lane.
-    pub(super) fn consider_claim(&mut self, seq: Seq) {
-        let Some(letter) = self.letters.get(&seq) else { return };
-        if letter.phase != Phase::Planned {
-            return;
-        }
-        let near = match letter.group {
-            Some(group) if !self.whole_batches() => {
-                (0..DEPTH).any(|depth| self.lanes.at(group, depth) == Some(seq))
-            }
-            _ => true,
-        };
-        if near {
-            self.claimable.insert(seq);
-        }
-    }
-
     /// Twins of a letter that has arrived may be settled.
     pub(super) fn note_arrived(&mut self, seq: Seq) {
         if !self.with_twins.contains(&seq) {
             return;
         }
         self.arrived_twins.insert(seq);
-        let twins: Vec<Seq> = self.waiting_twins().filter(|(_, of)| *of == seq).map(|(seq, _)| seq).collect();
-        self.claimable.extend(twins);
+        let twins = self.waiting_twins().into_iter().filter(|(_, of)| *of == seq);
+        self.claimable.extend(twins.map(|(seq, _)| seq));
     }
 
-    fn waiting_twins(&self) -> impl Iterator<Item = (Seq, Seq)> + '_ {
-        self.letters.iter().filter_map(|(seq, letter)| match letter.kind {
-            Kind::Twin { of } if letter.phase == Phase::Planned => Some((*seq, of)),
+    /// In order.
+    fn waiting_twins(&self) -> Vec<(Seq, Seq)> {
+        let waits =
+            |letter: &Letter| letter.phase == Phase::Planned && matches!(letter.kind, Kind::Twin { .. });
+        let of = |seq: Seq| match self.letters.get(&seq)?.kind {
+            Kind::Twin { of } => Some((seq, of)),
             _ => None,
-        })
+        };
+        self.letters.sorted(waits).into_iter().filter_map(of).collect()
     }
 
     /// Twins of letters that did not arrive: held, for nothing was sent for them.
     pub(super) fn bar_twins(&mut self) {
-        let barred: Vec<(Seq, Seq)> =
-            self.waiting_twins().filter(|(_, of)| !self.arrived_twins.contains(of)).collect();
-        for (seq, of) in barred {
-            self.letters.remove(&seq);
-            self.write_held(seq, of);
+        for (seq, of) in self.waiting_twins() {
+            if !self.arrived_twins.contains(&of) {
+                self.letters.remove(&seq);
+                self.write_held(seq, of);
+            }
         }
     }
 
     /// A run that stops will not send again what has no answer: in doubt (I7: none stays intended).
     pub(super) fn doubt_open_tries(&mut self) {
-        let open: Vec<Seq> = self
+        let open = self
             .letters
-            .iter()
-            .filter(|(_, letter)| letter.open && matches!(letter.phase, Phase::Planned | Phase::Claimed))
-            .map(|(seq, _)| *seq)
-            .collect();
+            .sorted(|letter| letter.open && matches!(letter.phase, Phase::Planned | Phase::Claimed));
         for seq in open {
             if self.letters.contains_key(&seq) {
                 self.doubt(seq);
@@ -514,33 +401,13 @@ impl Machine {
         }
     }
 
-    /// All our claims are of letters that wait for one that we could not claim: give some back for it.
-    pub(super) fn make_room(&mut self) -> Option<Action> {
-        if self.claimable.is_empty() || self.dry_claims {
-            return None;
-        }
-        let back: Vec<Seq> = self
-            .hand
-            .iter()
-            .rev()
-            .filter(|seq| self.letters.get(seq).is_some_and(|letter| letter.phase == Phase::Claimed))
-            .take(self.rules.claims.div_ceil(2))
-            .copied()
-            .collect();
-        for seq in &back {
-            self.set_phase(*seq, Phase::Planned);
-            self.consider_claim(*seq);
-        }
-        (!back.is_empty()).then_some(Action::Release(back))
-    }
-
     /// Holds a group from `behind` on; those that wait get their outcome now.
     pub(super) fn hold(&mut self, group: Option<GroupKey>, behind: Seq) {
         let Some(group) = group else { return };
         for seq in self.lanes.hold(group, behind) {
             let open = self.letters.remove(&seq).is_some_and(|letter| letter.open);
-            self.ready.remove(&seq);
-            self.claimable.remove(&seq);
+            self.ready.remove(seq);
+            self.claimable.remove(seq);
             self.give_back(seq);
             self.bar(seq, behind, open);
         }

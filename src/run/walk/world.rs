@@ -270,6 +270,7 @@ impl World {
             Action::Transfer(batch) => {
                 self.transfer(config, &batch, next)?;
                 self.transfer_two(config, &batch, next)?;
+                self.transfer_reading_on(config, &batch, next)?;
             }
             Action::Prove(batch) => {
                 let proofs: Vec<_> = batch.iter().map(|seq| (*seq, Some(!self.dlq.contains(seq)))).collect();

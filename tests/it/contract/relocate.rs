@@ -151,6 +151,7 @@ fn outgoing(bench: &dyn Bench, run: &str, claimed: &Claimed) -> Outgoing {
     message.headers.replace(stamp::RUN, Value::from_text(format!("{run}/{}", claimed.seq)));
     let n: u64 = body(&message).parse().unwrap_or(0);
     Outgoing {
+        packed: None,
         seq: claimed.seq,
         receipt: claimed.receipt.clone(),
         position: claimed.letter.position.clone(),

@@ -78,6 +78,7 @@ pub(super) async fn claim(mover: &mut dyn Mover, letters: &[RawLetter]) -> Vec<C
 
 pub(super) fn outgoing(bench: &Bench, claimed: &Claimed) -> Outgoing {
     Outgoing {
+        packed: None,
         seq: claimed.seq,
         receipt: claimed.receipt.clone(),
         position: claimed.letter.position.clone(),

@@ -46,6 +46,7 @@ pub fn copy(run: &str, claimed: &Claimed) -> Outgoing {
     let mut message = claimed.letter.message.clone();
     message.headers.replace(stamp::RUN, Value::from_text(format!("{run}/{}", claimed.seq)));
     Outgoing {
+        packed: None,
         seq: claimed.seq,
         receipt: claimed.receipt.clone(),
         position: claimed.letter.position.clone(),

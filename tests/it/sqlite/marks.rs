@@ -43,6 +43,7 @@ async fn a_letter_published_and_not_settled_is_hidden_with_its_run_named() {
     let mut claims = mover.claim(&Ask { next: &next, wanted: &|_| None, limit: 1 }).await.unwrap();
     let claimed = claims.got.remove(0);
     let outgoing = Outgoing {
+        packed: None,
         seq: 1,
         receipt: claimed.receipt.clone(),
         position: claimed.letter.position.clone(),

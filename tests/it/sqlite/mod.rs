@@ -3,6 +3,7 @@
 
 mod application;
 pub mod bench;
+mod beside;
 mod documented;
 mod files;
 mod hostile;

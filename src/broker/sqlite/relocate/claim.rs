@@ -7,15 +7,18 @@ use rusqlite::{Connection, params};
 
 use super::super::file::{Doing, begin_unsynced};
 use super::super::lock::{give_back, still_ours};
+use super::super::queues::Queue;
 use super::super::{browse, bulk, letters};
 use super::{Session, parse_receipt};
 use crate::broker::{Claimed, Claims, Missing, Receipt, Result, Wanted};
 use crate::letter::RawLetter;
 
 /// A claim ends early once it holds this many bytes.
-const CLAIM_BYTES: usize = 32 << 20;
+pub(super) const CLAIM_BYTES: usize = 32 << 20;
 /// Most letters that are claimed in one statement.
-const CLAIM_RUN: usize = 500;
+pub(super) const CLAIM_RUN: usize = 500;
+/// What a letter holds, about.
+const ABOUT: usize = 2 << 10;
 
 impl Session {
     pub(super) fn claim(&mut self, next: &[Wanted], limit: usize) -> Result<Claims> {
@@ -54,27 +57,9 @@ impl Session {
         claims: &mut Claims,
     ) -> rusqlite::Result<usize> {
         let (Some(&(_, first)), Some(&(_, end))) = (run.first(), run.last()) else { return Ok(0) };
-        let mut last = end;
         let name: Arc<str> = self.queue.name.as_str().into();
-        let mut found: Vec<(i64, RawLetter)> = Vec::with_capacity(run.len());
-        let mut bytes = 0;
-        {
-            let sql = format!(
-                "SELECT {}, body FROM letter WHERE id BETWEEN ?1 AND ?2 AND +queue = ?3 ORDER BY id",
-                browse::COLUMNS
-            );
-            let mut query = tx.prepare_cached(&sql)?;
-            let mut rows = query.query(params![first, last, self.queue.id])?;
-            while let Some(row) = rows.next()? {
-                let letter = browse::raw(row, &self.queue, &name)?;
-                bytes += letter.1.size() as usize;
-                found.push(letter);
-                if bytes >= CLAIM_BYTES {
-                    last = found.last().map_or(last, |(id, _)| *id);
-                    break;
-                }
-            }
-        }
+        let (found, bytes) = rows_of(tx, &self.queue, &name, (first, end))?;
+        let last = if bytes >= CLAIM_BYTES { found.last().map_or(end, |(id, _)| *id) } else { end };
         let taken = self.take(tx, (first, last), (token, until, now))?;
         let ours: Option<HashSet<i64>> = match taken == found.len() {
             true => None,
@@ -147,4 +132,20 @@ impl Session {
         }
         tx.commit(action)
     }
+}
+
+/// The letters of a queue in these rows, as far as [`CLAIM_BYTES`] reach, and their bytes.
+pub(super) fn rows_of(
+    db: &Connection,
+    queue: &Queue,
+    name: &Arc<str>,
+    (first, last): (i64, i64),
+) -> rusqlite::Result<(Vec<(i64, RawLetter)>, usize)> {
+    let sql = format!(
+        "SELECT {}, body FROM letter WHERE id BETWEEN ?1 AND ?2 AND +queue = ?3 ORDER BY id",
+        browse::COLUMNS
+    );
+    let about = usize::try_from(last - first + 1).unwrap_or(1).saturating_mul(ABOUT).min(CLAIM_BYTES);
+    let mut query = db.prepare_cached(&sql)?;
+    browse::letters_of(&mut query.query(params![first, last, queue.id])?, queue, name, about, CLAIM_BYTES)
 }

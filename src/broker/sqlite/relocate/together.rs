@@ -9,18 +9,18 @@ use super::super::bulk;
 use super::super::file::{Doing, begin, commit};
 use super::super::letters::Written;
 use super::super::lock::still_ours;
-use super::{Sending, Session, arrived, number, parse_receipt};
+use super::{LOOKED, Sending, Session, arrived, number, parse_receipt};
 use crate::broker::{Fate, Published, Receipt, Result, Settled};
 
 impl Session {
     /// Moves a batch of which every letter is ours and has no copy yet, the usual one, in few statements.
     /// `None`, and nothing is changed, if it is another.
-    pub(super) fn move_together(&self, batch: &[Sending]) -> Result<Option<Vec<Fate>>> {
+    pub(super) fn move_together(&self, batch: &[Sending<'_>]) -> Result<Option<Vec<Fate>>> {
         let action = || format!("move {} letters to {}", batch.len(), self.target.name);
         let mut rows = Vec::with_capacity(batch.len());
         let mut copies = Vec::with_capacity(batch.len());
         for sending in batch {
-            let (Ok(written), Some(row)) = (&sending.written, parse_receipt(&sending.receipt)) else {
+            let (Ok(written), Some(row)) = (&*sending.written, parse_receipt(&sending.receipt)) else {
                 return Ok(None);
             };
             rows.push(row);
@@ -33,7 +33,7 @@ impl Session {
             return Ok(None);
         }
         for run in bulk::runs(&rows, |(id, _)| *id, |a, b| a.1 == b.1, usize::MAX) {
-            if !self.remove_run(&tx, &rows[run]).doing(action)? {
+            if !self.remove_run(&tx, &rows[run], now).doing(action)? {
                 return Ok(None);
             }
         }
@@ -51,28 +51,31 @@ impl Session {
         Ok(Some(marks.into_iter().map(|(.., copy)| Fate::Moved(arrived(copy))).collect()))
     }
 
-    /// Removes originals whose rows follow each other, with their claims. False, and nothing is changed, unless
-    /// every one of them is held by exactly this claim: neither by a newer one nor by another reader's (t10).
-    fn remove_run(&self, tx: &Connection, run: &[(i64, &str)]) -> rusqlite::Result<bool> {
+    /// Removes originals whose rows follow each other, with their claims. False unless every one of them is there
+    /// and held by exactly this claim, neither by a newer one nor by another reader's (t10), or, if they were only
+    /// looked at, by nobody else. Nothing may be committed then.
+    fn remove_run(&self, tx: &Connection, run: &[(i64, &str)], now: i64) -> rusqlite::Result<bool> {
         let (Some((first, token)), Some((last, _))) = (run.first(), run.last()) else { return Ok(true) };
-        let mine = bulk::count(
-            tx,
-            "SELECT count(*) FROM lease WHERE letter BETWEEN ?1 AND ?2 AND token = ?3 AND +queue = ?4",
-            params![first, last, token, self.queue.id],
-        )?;
-        if mine != run.len() {
+        let mine = match *token == LOOKED {
+            true => !self.anybody_else(tx, *first, *last, now)?,
+            false => {
+                let leases = "SELECT count(*) FROM lease WHERE letter BETWEEN ?1 AND ?2 AND token = ?3 AND +queue = ?4";
+                bulk::count(tx, leases, params![first, last, token, self.queue.id])? == run.len()
+            }
+        };
+        if !mine {
             return Ok(false);
         }
-        // The claims go with their letters: `letter_gone`.
-        let gone = tx
-            .prepare_cached("DELETE FROM letter WHERE id BETWEEN ?1 AND ?2 AND +queue = ?3")?
-            .execute(params![first, last, self.queue.id])?;
-        // A claim without its letter cannot be: the trigger takes both. Nothing may be committed.
-        if gone == run.len() { Ok(true) } else { Err(rusqlite::Error::StatementChangedRows(gone)) }
+        match self.delete(tx, *first, *last)? {
+            gone if gone == run.len() => Ok(true),
+            _ if *token == LOOKED => Ok(false),
+            // A claim without its letter cannot be: both go together.
+            gone => Err(rusqlite::Error::StatementChangedRows(gone)),
+        }
     }
 
     /// Has one of these numbers a copy already?
-    fn any_copied(&self, db: &Connection, batch: &[Sending]) -> rusqlite::Result<bool> {
+    fn any_copied(&self, db: &Connection, batch: &[Sending<'_>]) -> rusqlite::Result<bool> {
         let seqs: HashSet<i64> = batch.iter().map(|sending| number(sending.seq)).collect();
         let (Some(first), Some(last)) = (seqs.iter().min(), seqs.iter().max()) else { return Ok(false) };
         let mut query = db.prepare_cached("SELECT seq FROM mark WHERE run = ?1 AND seq BETWEEN ?2 AND ?3")?;
@@ -87,10 +90,10 @@ impl Session {
 
     /// Sends a batch of which no letter has a copy yet, the usual one, in few statements. `None`, and nothing
     /// is changed, if it is another.
-    pub(super) fn publish_together(&self, batch: &[Sending]) -> Result<Option<Vec<Result<Published>>>> {
+    pub(super) fn publish_together(&self, batch: &[Sending<'_>]) -> Result<Option<Vec<Result<Published>>>> {
         let action = || format!("send {} letters to {}", batch.len(), self.target.name);
         let copies: Option<Vec<&Written>> =
-            batch.iter().map(|sending| sending.written.as_ref().ok()).collect();
+            batch.iter().map(|sending| (*sending.written).as_ref().ok()).collect();
         let Some(copies) = copies else { return Ok(None) };
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
@@ -116,6 +119,7 @@ impl Session {
 
     pub(super) fn settle(&mut self, batch: &[Receipt]) -> Result<Vec<Settled>> {
         let action = || format!("settle {} letters of {}", batch.len(), self.queue.name);
+        let now = self.place.now();
         let tx = begin(&self.db, action)?;
         still_ours(&tx, &self.queue, self.epoch)?;
         let rows: Vec<Option<(i64, &str)>> = batch.iter().map(parse_receipt).collect();
@@ -126,15 +130,17 @@ impl Session {
         };
         for run in bulk::runs(&rows, row, same, usize::MAX) {
             let known: Vec<(i64, &str)> = rows[run.clone()].iter().flatten().copied().collect();
-            // What is not removed together was not touched: the claims are asked for first.
-            let together = known.len() == run.len() && known.len() > 1;
-            if together && self.remove_run(&tx, &known).doing(action)? {
+            // A lease is not without its letter, so what is not removed together was not touched.
+            let together = known.len() == run.len() && known.len() > 1 && known[0].1 != LOOKED;
+            if together && self.remove_run(&tx, &known, now).doing(action)? {
                 settled.extend(known.iter().map(|_| Settled::Settled));
                 continue;
             }
             for row in &rows[run] {
                 settled.push(match row {
-                    Some((id, token)) if self.remove_one(&tx, *id, token).doing(action)? => Settled::Settled,
+                    Some((id, token)) if self.remove_one(&tx, *id, token, now).doing(action)? => {
+                        Settled::Settled
+                    }
                     _ => Settled::Stale,
                 });
             }
@@ -143,14 +149,8 @@ impl Session {
         Ok(settled)
     }
 
-    /// Removes one original if it is held by exactly this claim.
-    fn remove_one(&self, tx: &Connection, id: i64, token: &str) -> rusqlite::Result<bool> {
-        let gone = tx
-            .prepare_cached(
-                "DELETE FROM letter WHERE id = ?1 AND queue = ?3
-                 AND EXISTS (SELECT 1 FROM lease WHERE lease.letter = ?1 AND lease.token = ?2)",
-            )?
-            .execute(params![id, token, self.queue.id])?;
-        Ok(gone == 1)
+    /// Removes one original if it is ours under this receipt.
+    fn remove_one(&self, tx: &Connection, id: i64, token: &str, now: i64) -> rusqlite::Result<bool> {
+        Ok(self.is_mine(tx, id, token, now)? && self.delete(tx, id, id)? == 1)
     }
 }

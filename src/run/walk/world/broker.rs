@@ -149,6 +149,42 @@ impl World {
         Ok(())
     }
 
+    /// A transaction during which lines are read and letters claimed: taken in at once if all are there, else
+    /// when the transaction has its answer.
+    pub(super) fn transfer_reading_on(
+        &mut self,
+        config: &Config,
+        batch: &[Seq],
+        next: &mut Vec<World>,
+    ) -> Result<(), String> {
+        let mut world = self.clone();
+        let process = world.process.as_ref().unwrap();
+        let room = if process.resumed { 0 } else { process.machine.room() };
+        if process.offered < config.groups.len() && room > 0 {
+            world.offer(config, room);
+        }
+        let process = world.process.as_mut().unwrap();
+        let asked = process.machine.claim_ahead(process.offered < config.groups.len());
+        if asked.is_empty() {
+            return Ok(());
+        }
+        if asked.iter().all(|seq| world.dlq.contains(seq)) {
+            let mut plain = world.clone();
+            plain.process.as_mut().unwrap().machine.claimed(&asked, &asked, &[], false);
+            plain.transfer(config, batch, next)?;
+            plain.transfer_two(config, batch, next)?;
+        }
+        let mut came = Vec::new();
+        world.transfer(config, batch, &mut came)?;
+        for mut world in came {
+            match world.process.is_some() {
+                true => world.claim(config, &asked, next),
+                false => next.push(world),
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn transfer(
         &mut self,
         config: &Config,

@@ -1,0 +1,223 @@
+//! Maps and sets by a letter's number or a group's. The letters in hand are asked for a dozen times each on their
+//! way, so these find them in one step where the tree of the standard library needs several.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
+
+/// A map by number, in no order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered<T>(HashMap<u64, T, Spread>);
+
+/// Spreads numbers by a factor that nobody outside knows, so that nobody can choose numbers that collide.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spread;
+
+/// The product.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Product(u64);
+
+static FACTOR: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
+
+impl BuildHasher for Spread {
+    type Hasher = Product;
+
+    fn build_hasher(&self) -> Product {
+        Product(*FACTOR)
+    }
+}
+
+impl Hasher for Product {
+    fn finish(&self) -> u64 {
+        // The upper half is the one that is spread.
+        self.0.rotate_left(32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = self.0.wrapping_mul(number ^ (number >> 32));
+    }
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self(HashMap::with_hasher(Spread))
+    }
+}
+
+impl<T> std::ops::Deref for Numbered<T> {
+    type Target = HashMap<u64, T, Spread>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> std::ops::DerefMut for Numbered<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T: Hash> Hash for Numbered<T> {
+    /// Of what is in it, in whatever order it lies.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let sum = self.0.iter().fold(0u64, |sum, entry| {
+            let mut hasher = DefaultHasher::new();
+            entry.hash(&mut hasher);
+            sum.wrapping_add(hasher.finish())
+        });
+        (self.0.len(), sum).hash(state);
+    }
+}
+
+impl<T> Numbered<T> {
+    /// The numbers whose values are meant, in order.
+    pub fn sorted(&self, meant: impl Fn(&T) -> bool) -> Vec<u64> {
+        let mut numbers: Vec<u64> =
+            self.0.iter().filter(|(_, value)| meant(value)).map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+/// A set of numbers, in order; those near each other share a word.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Numbers {
+    words: BTreeMap<u64, u64>,
+    len: usize,
+}
+
+impl Numbers {
+    fn place(number: u64) -> (u64, u64) {
+        (number / 64, 1 << (number % 64))
+    }
+
+    /// Puts one in; false if it is there.
+    pub fn insert(&mut self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        let bits = self.words.entry(word).or_default();
+        let new = *bits & bit == 0;
+        *bits |= bit;
+        self.len += usize::from(new);
+        new
+    }
+
+    /// Takes one out; false if it is not there.
+    pub fn remove(&mut self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        let Some(bits) = self.words.get_mut(&word) else { return false };
+        let there = *bits & bit != 0;
+        *bits &= !bit;
+        if *bits == 0 {
+            self.words.remove(&word);
+        }
+        self.len -= usize::from(there);
+        there
+    }
+
+    /// Is it there?
+    pub fn contains(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        self.words.get(&word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Takes the smallest one out.
+    pub fn pop_first(&mut self) -> Option<u64> {
+        let mut entry = self.words.first_entry()?;
+        let number = entry.key() * 64 + u64::from(entry.get().trailing_zeros());
+        let bits = entry.get_mut();
+        *bits &= *bits - 1;
+        if *bits == 0 {
+            entry.remove();
+        }
+        self.len -= 1;
+        Some(number)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// In order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
+        self.words.iter().flat_map(|(word, bits)| {
+            let (word, bits) = (*word, *bits);
+            (0..64).filter(move |at| bits & (1 << at) != 0).map(move |at| word * 64 + at)
+        })
+    }
+}
+
+impl Extend<u64> for Numbers {
+    fn extend<I: IntoIterator<Item = u64>>(&mut self, numbers: I) {
+        for number in numbers {
+            self.insert(number);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn digest(value: &impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_is_what_the_tree_is(steps in prop::collection::vec((0..3u8, 0..200u64), 0..300)) {
+            let (mut ours, mut tree) = (Numbers::default(), BTreeSet::new());
+            for (step, number) in steps {
+                match step {
+                    0 => prop_assert_eq!(ours.insert(number), tree.insert(number)),
+                    1 => prop_assert_eq!(ours.remove(number), tree.remove(&number)),
+                    _ => prop_assert_eq!(ours.pop_first(), tree.pop_first()),
+                }
+                prop_assert_eq!(ours.len(), tree.len());
+                prop_assert_eq!(ours.contains(number), tree.contains(&number));
+            }
+            prop_assert!(ours.iter().eq(tree.iter().copied()));
+            prop_assert!(ours.iter().rev().eq(tree.iter().rev().copied()));
+        }
+    }
+
+    #[test]
+    fn two_maps_of_the_same_are_the_same_however_they_came_about() {
+        let (mut one, mut other) = (Numbered::default(), Numbered::default());
+        for n in 0..100u64 {
+            one.insert(n << 40, n);
+            other.insert((99 - n) << 40, 99 - n);
+        }
+        other.insert(1, 1);
+        assert_ne!(digest(&one), digest(&other));
+        other.remove(&1);
+        assert_eq!(one, other);
+        assert_eq!(digest(&one), digest(&other));
+        assert_eq!(one.sorted(|n| *n < 2), [0, 1 << 40]);
+    }
+}

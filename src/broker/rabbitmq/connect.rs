@@ -67,7 +67,7 @@ impl Link {
     }
 
     /// Closes; channels must be closed first, or the client library may hang.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         let _ = tokio::time::timeout(CLOSE, self.connection.close(200, "bye".into())).await;
     }
 }

@@ -1,23 +1,28 @@
-//! Letters of one queue in its order, held unacknowledged on one channel, in bounded memory.
+//! Letters of one queue in its order, held unacknowledged, in bounded memory, and given back in that order.
 //!
-//! A consumer falls silent when it holds 65,535 letters, and a queue hands out only up to the prefetch. So
-//! there is a row of consumers: the next one starts when all before it are full, which keeps the order, and
-//! its prefetch is set by the size of the letters seen so far, so that what lies unread in this process
-//! stays small. The end is known by the count at the start and by asking the queue, never by silence.
+//! A consumer falls silent when it holds 65,535 letters, and a queue hands out only up to the prefetch. So the
+//! queue is read in stretches, each by a consumer of its own, whose prefetch is set by the size of the letters
+//! seen so far: what lies unread in this process stays small. A stretch that is full is ended before the next
+//! one begins, so that each is a piece of the queue without a gap.
+//!
+//! A quorum queue takes letters back consumer by consumer: those of one channel in the order of their tags
+//! (of up to 32 consumers; of more in any order), those of several channels as they end. So tags are numbered
+//! with leading zeros, a channel carries few stretches, and channels are closed one after the other. What was
+//! settled is waited for without taking a letter out of that order. The end is known by the count at the start
+//! and by asking the queue, never by silence.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{FutureExt, StreamExt};
-use lapin::Channel;
 use lapin::message::Delivery;
 use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
     QueueDeclareOptions,
 };
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Consumer};
 
 use super::connect::{Link, close_channel};
 use super::refused::{answer, failed};
@@ -27,43 +32,54 @@ use crate::broker::{BrokerError, ErrorKind, Result};
 
 /// About how many bytes may lie unread in this process.
 const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
-/// Letters of the first consumer, while their size is not known.
-const FIRST: u16 = 32;
-/// Most letters of one consumer; above 65,535 it falls silent.
+/// Letters of the first stretch, while their size is not known.
+const FIRST: u16 = 8;
+/// Most letters of one stretch; above 65,535 a consumer falls silent.
 const MOST: u64 = 16_384;
+/// Stretches with held letters of one channel. With anchors and a barrier there are less than 32.
+const STRETCHES: usize = 24;
+/// Consumers of one letter that are left on a channel when reading goes on on another one.
+const ANCHORS: usize = 6;
 /// How long nothing may come before the queue is asked whether there is more.
 const QUIET: Duration = Duration::from_millis(250);
 /// How often it is asked, with letters ready and none coming, before that is taken as somebody else's hold.
 const ASKED: u32 = 8;
+/// Delivery tags count by channel: in a tag of ours the channel's place stands above these bits.
+const TAG_BITS: u32 = 48;
 
-type Arrivals = SelectAll<BoxStream<'static, (usize, Option<lapin::Result<Delivery>>)>>;
-
-struct One {
+/// One consumer, and what it holds.
+struct Stretch {
+    channel: usize,
     tag: String,
     prefetch: u64,
     held: u64,
-    open: bool,
 }
 
-impl One {
-    fn room(&self) -> u64 {
-        if self.open { self.prefetch.saturating_sub(self.held) } else { 0 }
-    }
+/// The consumer of a stretch that has not ended.
+struct Open {
+    place: usize,
+    letters: Consumer,
+}
+
+/// A channel that carries stretches.
+struct Carrier {
+    channel: Channel,
+    /// Each holds one letter and takes no other; its end is the queue's answer to what was settled before it.
+    anchors: Vec<Open>,
 }
 
 /// See the file's head.
 pub(super) struct Feed {
-    channel: Channel,
+    link: Arc<Link>,
     queue: String,
-    consumers: Vec<One>,
-    arrivals: Pin<Box<Arrivals>>,
-    /// Letters that overtook an earlier one between two consumers.
+    carriers: Vec<Carrier>,
+    stretches: Vec<Stretch>,
+    /// The stretch that is being read.
+    reading: Option<Open>,
+    /// Come and not read, by our tag.
     early: BTreeMap<u64, (usize, Delivery)>,
-    /// Delivery tag → consumer, of all that is read and not settled.
+    /// Our tag → stretch, of all that is read and not settled.
     held: BTreeMap<u64, usize>,
-    next_tag: u64,
-    /// How many more letters the open consumers may be given.
-    room: u64,
     /// Letters ready in the queue when this began.
     extent: u64,
     read: u64,
@@ -80,18 +96,17 @@ impl Feed {
     ///
     /// # Errors
     /// `NotFound`, `Denied`; `Locked` if somebody reads the queue exclusively.
-    pub async fn open(link: &Link, queue: &str, cautious: bool) -> Result<Self> {
+    pub async fn open(link: &Arc<Link>, queue: &str, cautious: bool) -> Result<Self> {
         let channel = link.channel().await?;
         let extent = ready(&channel, queue).await?;
         let mut feed = Self {
-            channel,
+            link: Arc::clone(link),
             queue: queue.to_owned(),
-            consumers: Vec::new(),
-            arrivals: Box::pin(SelectAll::new()),
+            carriers: vec![Carrier { channel, anchors: Vec::new() }],
+            stretches: Vec::new(),
+            reading: None,
             early: BTreeMap::new(),
             held: BTreeMap::new(),
-            next_tag: 1,
-            room: 0,
             extent,
             read: 0,
             bytes: 0,
@@ -100,14 +115,12 @@ impl Feed {
             done: false,
         };
         if extent == 0 {
-            feed.start(feed.first).await?;
-            if let Ok(Some((from, item))) = tokio::time::timeout(QUIET, feed.arrivals.next()).await {
-                feed.arrived(from, item)?;
+            feed.go_on().await?;
+            if let Ok(come) = tokio::time::timeout(QUIET, feed.come()).await {
+                come?;
                 // Those that it gave out by now, and those that it has left.
-                let left = ready(&feed.channel, queue).await?;
-                while let Some(Some((from, item))) = feed.arrivals.next().now_or_never() {
-                    feed.arrived(from, item)?;
-                }
+                let left = feed.ready().await?;
+                feed.take_in()?;
                 feed.extent = left + feed.early.len() as u64;
             }
         }
@@ -136,30 +149,23 @@ impl Feed {
     pub async fn next(&mut self) -> Result<Option<Delivery>> {
         let mut asked = 0;
         loop {
-            if let Some(delivery) = self.take_due() {
+            if let Some(delivery) = self.arrived_by_now()? {
                 return Ok(Some(delivery));
             }
             if self.exhausted() {
                 // What came in since the start and is here already; nothing is waited for.
-                match self.arrivals.next().now_or_never() {
-                    Some(Some((from, item))) => self.arrived(from, item)?,
-                    _ => return Ok(None),
-                }
-                continue;
+                return Ok(None);
             }
-            if self.room == 0 {
-                self.start(self.next_prefetch()).await?;
+            if self.room() == 0 {
+                self.go_on().await?;
             }
-            match tokio::time::timeout(QUIET, self.arrivals.next()).await {
-                Ok(Some((from, item))) => {
+            match tokio::time::timeout(QUIET, self.come()).await {
+                Ok(come) => {
+                    come?;
                     asked = 0;
-                    self.arrived(from, item)?;
-                }
-                Ok(None) => {
-                    self.start(self.next_prefetch()).await?;
                 }
                 Err(_) => {
-                    let ready = ready(&self.channel, &self.queue).await?;
+                    let ready = self.ready().await?;
                     asked += 1;
                     // Twice: the count may be ahead of what is on its way here.
                     if (ready == 0 && asked > 1) || asked >= ASKED {
@@ -179,7 +185,7 @@ impl Feed {
         let mut new = Vec::new();
         if self.exhausted() {
             // An answer on this channel comes behind the letters that were sent before it.
-            ready(&self.channel, &self.queue).await?;
+            self.ready().await?;
             while let Some(delivery) = self.next().await? {
                 new.push(delivery);
             }
@@ -192,84 +198,151 @@ impl Feed {
     /// # Errors
     /// As [`Feed::next`].
     pub fn arrived_by_now(&mut self) -> Result<Option<Delivery>> {
-        loop {
-            if let Some(delivery) = self.take_due() {
-                return Ok(Some(delivery));
-            }
-            match self.arrivals.next().now_or_never() {
-                Some(Some((from, item))) => self.arrived(from, item)?,
-                _ => return Ok(None),
-            }
+        if self.early.is_empty() {
+            self.take_in()?;
         }
-    }
-
-    fn take_due(&mut self) -> Option<Delivery> {
-        let (from, delivery) = self.early.remove(&self.next_tag)?;
-        self.held.insert(self.next_tag, from);
-        self.next_tag += 1;
+        let Some((tag, (from, mut delivery))) = self.early.pop_first() else { return Ok(None) };
+        self.held.insert(tag, from);
         self.read += 1;
         self.bytes += delivery.data.len() as u64 + 256;
-        Some(delivery)
+        delivery.delivery_tag = tag;
+        Ok(Some(delivery))
     }
 
-    fn arrived(&mut self, from: usize, item: Option<lapin::Result<Delivery>>) -> Result<()> {
+    /// Waits for a letter of the stretch that is read.
+    async fn come(&mut self) -> Result<()> {
+        let Some(reading) = &mut self.reading else { return std::future::pending().await };
+        let (place, item) = (reading.place, reading.letters.next().await);
+        self.arrived(place, item)
+    }
+
+    /// Takes in what has come, without waiting.
+    fn take_in(&mut self) -> Result<()> {
+        while let Some(reading) = &mut self.reading
+            && let Some(item) = reading.letters.next().now_or_never()
+        {
+            let place = reading.place;
+            self.arrived(place, item)?;
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self, place: usize, item: Option<lapin::Result<Delivery>>) -> Result<()> {
         match item {
             Some(Ok(delivery)) => {
-                self.weigh(from, |one| one.held += 1);
-                self.early.insert(delivery.delivery_tag, (from, delivery));
+                let Some(stretch) = self.stretches.get_mut(place) else { return Ok(()) };
+                stretch.held += 1;
+                let tag = (stretch.channel as u64) << TAG_BITS | delivery.delivery_tag;
+                self.early.insert(tag, (place, delivery));
                 Ok(())
             }
             Some(Err(error)) => Err(broken(&self.queue, &error)),
-            None => match self.consumers.get(from) {
-                Some(one) if one.open => {
-                    self.weigh(from, |one| one.open = false);
-                    Err(BrokerError::new(
-                        ErrorKind::NotFound,
-                        format!("read {}", self.queue),
-                        "the server ended the reading: the queue was deleted or moved",
-                    ))
-                }
-                _ => Ok(()),
-            },
+            None => {
+                self.reading = None;
+                Err(BrokerError::new(
+                    ErrorKind::NotFound,
+                    format!("read {}", self.queue),
+                    "the server ended the reading: the queue was deleted or moved",
+                ))
+            }
         }
     }
 
-    /// Changes a consumer and keeps the sum of what may still come.
-    fn weigh(&mut self, place: usize, change: impl FnOnce(&mut One)) {
-        if let Some(one) = self.consumers.get_mut(place) {
-            let before = one.room();
-            change(one);
-            self.room = self.room + one.room() - before;
-        }
+    /// How many more letters the stretch that is read may be given.
+    fn room(&self) -> u64 {
+        let stretch = self.reading.as_ref().and_then(|reading| self.stretches.get(reading.place));
+        stretch.map_or(0, |stretch| stretch.prefetch.saturating_sub(stretch.held))
     }
 
-    /// Prefetch of the next consumer.
+    /// Prefetch of the next stretch.
     fn next_prefetch(&self) -> u16 {
         if self.read == 0 {
             return self.first;
         }
-        let fits = (WINDOW_BYTES / (self.bytes / self.read).max(1)).clamp(u64::from(FIRST), MOST);
+        let fits = (WINDOW_BYTES / (self.bytes / self.read).max(1)).clamp(1, MOST);
         u16::try_from(fits).unwrap_or(u16::MAX)
     }
 
-    /// Starts a consumer and gives its place.
-    async fn start(&mut self, prefetch: u16) -> Result<usize> {
+    /// Ends the stretch that is read, and begins the next one.
+    async fn go_on(&mut self) -> Result<()> {
+        self.end_reading().await?;
+        let last = self.last();
+        let carries = self.stretches.iter().filter(|one| one.channel == last && one.held > 0).count();
+        if carries >= STRETCHES {
+            self.anchor(last).await?;
+            let channel = self.link.channel().await?;
+            self.carriers.push(Carrier { channel, anchors: Vec::new() });
+        }
+        let next = self.consume(self.last(), self.next_prefetch(), FieldTable::default()).await?;
+        self.reading = Some(next);
+        Ok(())
+    }
+
+    /// Leaves anchors on a channel, each with the next letter, as long as there are letters.
+    async fn anchor(&mut self, channel: usize) -> Result<()> {
+        for _ in 0..ANCHORS {
+            let mut anchor = self.consume(channel, 1, FieldTable::default()).await?;
+            let Ok(item) = tokio::time::timeout(QUIET, anchor.letters.next()).await else {
+                // One without a letter would take any that comes later.
+                return self.cancel(anchor).await;
+            };
+            self.arrived(anchor.place, item)?;
+            if let Some(carrier) = self.carriers.get_mut(channel) {
+                carrier.anchors.push(anchor);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes no more letters of the stretch that is read, and takes in those that had come.
+    async fn end_reading(&mut self) -> Result<()> {
+        match self.reading.take() {
+            Some(reading) => self.cancel(reading).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn cancel(&mut self, open: Open) -> Result<()> {
+        let Open { place, mut letters } = open;
+        let Some(stretch) = self.stretches.get(place) else { return Ok(()) };
+        let tag = stretch.tag.as_str().into();
+        let cancel = self.channel(stretch.channel)?.basic_cancel(tag, BasicCancelOptions { nowait: false });
+        answer(format!("read {}", self.queue), &self.queue, cancel).await.map_err(broken_by)?;
+        while let Some(item) = letters.next().await {
+            self.arrived(place, Some(item))?;
+        }
+        Ok(())
+    }
+
+    async fn consume(&mut self, channel: usize, prefetch: u16, arguments: FieldTable) -> Result<Open> {
         let action = || format!("read {}", self.queue);
-        let qos = self.channel.basic_qos(prefetch, BasicQosOptions { global: false });
-        answer(action(), &self.queue, qos).await?;
-        let tag = format!("redrive-{}", self.consumers.len() + 1);
-        let queue =
+        let name =
             wire::short(&self.queue).map_err(|why| BrokerError::new(ErrorKind::NotFound, action(), why))?;
-        let options = BasicConsumeOptions::default();
-        let consume = self.channel.basic_consume(queue, tag.as_str().into(), options, FieldTable::default());
-        let consumer = answer(action(), &self.queue, consume).await.map_err(|e| exclusive(&self.queue, e))?;
-        let place = self.consumers.len();
-        self.consumers.push(One { tag, prefetch: u64::from(prefetch), held: 0, open: true });
-        self.room += u64::from(prefetch);
-        let letters = consumer.map(move |item| (place, Some(item)));
-        let end = futures_util::stream::once(async move { (place, None) });
-        self.arrivals.push(letters.chain(end).boxed());
-        Ok(place)
+        let place = self.stretches.len();
+        let tag = format!("redrive-{place:08}");
+        let on = self.channel(channel)?;
+        let qos = on.basic_qos(prefetch, BasicQosOptions { global: false });
+        answer(action(), &self.queue, qos).await?;
+        let consume = on.basic_consume(name, tag.as_str().into(), BasicConsumeOptions::default(), arguments);
+        let letters = answer(action(), &self.queue, consume).await.map_err(|e| exclusive(&self.queue, e))?;
+        self.stretches.push(Stretch { channel, tag, prefetch: u64::from(prefetch), held: 0 });
+        Ok(Open { place, letters })
+    }
+
+    /// The channel that is read.
+    fn last(&self) -> usize {
+        self.carriers.len().saturating_sub(1)
+    }
+
+    fn channel(&self, place: usize) -> Result<&Channel> {
+        self.carriers.get(place).map(|carrier| &carrier.channel).ok_or_else(|| {
+            BrokerError::new(ErrorKind::Other, format!("read {}", self.queue), "a channel is missing")
+        })
+    }
+
+    /// Letters ready, asked on the channel that is read.
+    async fn ready(&self) -> Result<u64> {
+        ready(self.channel(self.last())?, &self.queue).await
     }
 
     /// Is this tag still in our hands?
@@ -277,9 +350,9 @@ impl Feed {
         self.held.contains_key(&tag)
     }
 
-    /// Is the channel still there? If not, everything held has gone back.
+    /// Are the channels still there? If not, what they held has gone back.
     pub fn alive(&self) -> bool {
-        self.channel.status().connected()
+        self.carriers.iter().all(|carrier| carrier.channel.status().connected())
     }
 
     /// Removes letters for good, and waits until the queue has taken that in.
@@ -290,49 +363,86 @@ impl Feed {
     /// # Errors
     /// The channel broke: whether they are gone is not known.
     pub async fn settle(&mut self, tags: &[u64]) -> Result<()> {
-        self.acknowledge(tags).await?;
-        // A consumer of its own, so that reading goes on undisturbed; it may take one letter, which is then
-        // read like any other.
-        let place = self.start(1).await?;
-        self.cancel(place).await
-    }
-
-    /// Removes letters for good, without waiting.
-    pub async fn acknowledge(&mut self, tags: &[u64]) -> Result<()> {
-        let error = |error: &lapin::Error| broken(&self.queue, error);
-        let mut rest: Vec<u64> = tags.iter().copied().filter(|tag| self.held.contains_key(tag)).collect();
-        rest.sort_unstable();
-        rest.dedup();
-        // All held letters up to some tag, as far as this settles without a gap: one frame.
-        let prefix = rest.iter().zip(self.held.keys()).take_while(|(tag, held)| tag == held).count();
-        if let Some(last) = prefix.checked_sub(1).and_then(|at| rest.get(at)).copied()
-            && prefix > 1
-        {
-            self.channel.basic_ack(last, BasicAckOptions { multiple: true }).await.map_err(|e| error(&e))?;
-        } else if let Some(first) = rest.first()
-            && prefix == 1
-        {
-            self.channel
-                .basic_ack(*first, BasicAckOptions { multiple: false })
-                .await
-                .map_err(|e| error(&e))?;
-        }
-        for tag in rest.iter().skip(prefix) {
-            self.channel.basic_ack(*tag, BasicAckOptions { multiple: false }).await.map_err(|e| error(&e))?;
-        }
-        for tag in &rest {
-            if let Some(from) = self.held.remove(tag) {
-                self.weigh(from, |one| one.held = one.held.saturating_sub(1));
+        for channel in self.acknowledge(tags).await? {
+            let anchor = self.carriers.get_mut(channel).and_then(|carrier| carrier.anchors.pop());
+            match anchor {
+                Some(anchor) => self.cancel(anchor).await?,
+                None => self.wait_on(channel).await?,
             }
         }
         Ok(())
     }
 
-    async fn cancel(&mut self, place: usize) -> Result<()> {
-        self.weigh(place, |one| one.open = false);
-        let Some(one) = self.consumers.get(place) else { return Ok(()) };
-        let cancel = self.channel.basic_cancel(one.tag.as_str().into(), BasicCancelOptions { nowait: false });
-        answer(format!("read {}", self.queue), &self.queue, cancel).await.map_err(broken_by)
+    /// Waits by a consumer that is there for nothing else, so that reading goes on undisturbed. It comes after the
+    /// one that reads, but if that one is full it is given a letter: then it has the next place in the order.
+    async fn wait_on(&mut self, channel: usize) -> Result<()> {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::LongInt(-1));
+        let barrier = self.consume(channel, 1, arguments).await?;
+        let place = barrier.place;
+        self.cancel(barrier).await?;
+        let took = self.stretches.get(place).is_some_and(|barrier| barrier.held > 0);
+        if took { self.end_reading().await } else { Ok(()) }
+    }
+
+    /// Removes letters for good, without waiting; gives the channels that it was said on.
+    pub async fn acknowledge(&mut self, tags: &[u64]) -> Result<Vec<usize>> {
+        let mut rest: Vec<u64> = tags.iter().copied().filter(|tag| self.held.contains_key(tag)).collect();
+        rest.sort_unstable();
+        rest.dedup();
+        self.unanchor(&rest).await?;
+        let mut channels = Vec::new();
+        for on_one in rest.chunk_by(|a, b| a >> TAG_BITS == b >> TAG_BITS) {
+            let Some(channel) = on_one.first().and_then(|tag| usize::try_from(tag >> TAG_BITS).ok()) else {
+                continue;
+            };
+            self.acknowledge_on(channel, on_one).await?;
+            channels.push(channel);
+        }
+        for tag in &rest {
+            if let Some(from) = self.held.remove(tag)
+                && let Some(stretch) = self.stretches.get_mut(from)
+            {
+                stretch.held = stretch.held.saturating_sub(1);
+            }
+        }
+        Ok(channels)
+    }
+
+    /// Ends the anchors whose letters go, or they would take others.
+    async fn unanchor(&mut self, tags: &[u64]) -> Result<()> {
+        let places: Vec<usize> = tags.iter().filter_map(|tag| self.held.get(tag).copied()).collect();
+        for carrier in 0..self.carriers.len() {
+            let Some(carrier) = self.carriers.get_mut(carrier) else { continue };
+            let goes = |anchor: &mut Open| places.contains(&anchor.place);
+            let going: Vec<Open> = match carrier.anchors.is_empty() {
+                true => continue,
+                false => carrier.anchors.extract_if(.., goes).collect(),
+            };
+            for anchor in going {
+                self.cancel(anchor).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn acknowledge_on(&self, place: usize, tags: &[u64]) -> Result<()> {
+        let channel = self.channel(place)?;
+        let acknowledge = async |tag: u64, multiple: bool| {
+            let tag = tag & ((1 << TAG_BITS) - 1);
+            let sent = channel.basic_ack(tag, BasicAckOptions { multiple }).await;
+            sent.map_err(|error| broken(&self.queue, &error))
+        };
+        // All held letters up to some tag, as far as this settles without a gap: one frame.
+        let held = self.held.range((place as u64) << TAG_BITS..).map(|(tag, _)| tag);
+        let prefix = tags.iter().zip(held).take_while(|(tag, held)| tag == held).count();
+        if let Some(last) = prefix.checked_sub(1).and_then(|at| tags.get(at)) {
+            acknowledge(*last, prefix > 1).await?;
+        }
+        for tag in tags.iter().skip(prefix) {
+            acknowledge(*tag, false).await?;
+        }
+        Ok(())
     }
 
     /// Takes no more letters, and waits until the queue has taken in what was settled. Gives the letters that
@@ -342,16 +452,14 @@ impl Feed {
     /// The channel broke: everything held has gone back.
     pub async fn stop(&mut self) -> Result<Vec<Delivery>> {
         self.done = true;
-        for place in 0..self.consumers.len() {
-            if self.consumers.get(place).is_some_and(|one| one.open) {
-                self.cancel(place).await?;
+        self.end_reading().await?;
+        for carrier in 0..self.carriers.len() {
+            while let Some(anchor) = self.carriers.get_mut(carrier).and_then(|one| one.anchors.pop()) {
+                self.cancel(anchor).await?;
             }
         }
-        while let Some((from, item)) = self.arrivals.next().await {
-            self.arrived(from, item)?;
-        }
         let mut unread = Vec::with_capacity(self.early.len());
-        while let Some(delivery) = self.take_due() {
+        while let Some(delivery) = self.arrived_by_now()? {
             unread.push(delivery);
         }
         Ok(unread)
@@ -359,7 +467,7 @@ impl Feed {
 
     /// Gives everything back as it was, in order.
     ///
-    /// Before 4.3 by closing the channel: the only way that keeps order on every queue type. From 4.3 that
+    /// Before 4.3 by closing the channels: the only way that keeps order on every queue type. From 4.3 that
     /// counts as a failure against a delivery limit and `basic.nack` does not.
     ///
     /// # Errors
@@ -369,13 +477,16 @@ impl Feed {
             return Ok(());
         }
         self.stop().await?;
-        if version.nack_is_free() {
-            self.channel
-                .basic_nack(0, BasicNackOptions { multiple: true, requeue: true })
-                .await
-                .map_err(|error| broken(&self.queue, &error))?;
+        for Carrier { channel, .. } in &self.carriers {
+            if version.nack_is_free() {
+                channel
+                    .basic_nack(0, BasicNackOptions { multiple: true, requeue: true })
+                    .await
+                    .map_err(|error| broken(&self.queue, &error))?;
+            }
+            close_channel(channel).await?;
         }
-        close_channel(&self.channel).await
+        Ok(())
     }
 }
 

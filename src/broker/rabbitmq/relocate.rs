@@ -2,6 +2,7 @@
 //! the queue's own answer.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
@@ -49,7 +50,7 @@ pub(super) struct Run {
 }
 
 struct Reading {
-    link: Link,
+    link: Arc<Link>,
     feed: Feed,
     letters: Letters,
     claimed: HashSet<u64>,
@@ -149,6 +150,7 @@ impl Run {
 
     async fn read_anew(&mut self) -> Result<()> {
         let link = Link::open(&self.settings, &format!("redrive run {} reads", self.task.run)).await?;
+        let link = Arc::new(link);
         let feed = Feed::open(&link, &self.queue, false).await?;
         self.generation += 1;
         self.reading = Some(Reading {

@@ -46,6 +46,26 @@ async fn more_letters_than_one_consumer_may_hold_come_in_order() {
     assert_eq!(host.texts("orders.dlq").await, sent);
 }
 
+/// A quorum queue takes letters back consumer by consumer, and looks at tags for the order of those.
+#[tokio::test(flavor = "multi_thread")]
+async fn r35_letters_of_many_consumers_on_several_channels_go_back_in_order() {
+    let Some(server) = Server::get() else { return };
+    for kind in ["quorum", "classic"] {
+        let host = server.host().await;
+        host.pair(kind).await;
+        // About 30 letters to a consumer.
+        let sent: Vec<String> = (0..900).map(|n| format!("{n:05}{}", "x".repeat(128 * 1024))).collect();
+        host.fill("orders.dlq", sent.clone()).await;
+        for _ in 0..2 {
+            let (letters, cost) = host.inspect(false).await;
+            assert!(bodies(&letters) == sent, "{kind}: seen in order");
+            assert_eq!((cost.read, cost.unseen.len()), (900, 0));
+            host.until("orders.dlq", 900).await;
+        }
+        assert!(host.texts("orders.dlq").await == sent, "{kind}: back in order");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_headers_of_every_type_are_read_as_they_are() {
     let Some(server) = Server::get() else { return };

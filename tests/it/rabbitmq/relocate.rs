@@ -127,6 +127,39 @@ async fn a_selection_is_moved_and_the_rest_stays_in_order() {
     }
 }
 
+/// Waiting for the queue to have taken in what was settled must not take letters out of their place.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_stays_in_order_among_many_consumers_and_channels() {
+    let Some(server) = Server::get() else { return };
+    for kind in ["quorum", "classic"] {
+        let host = server.host().await;
+        host.pair(kind).await;
+        let sent: Vec<String> = (0..900).map(|n| format!("{n:05}{}", "x".repeat(128 * 1024))).collect();
+        host.fill("orders.dlq", sent.clone()).await;
+        let (letters, _) = host.inspect(false).await;
+        host.until("orders.dlq", 900).await;
+        let wanted: Vec<_> = numbered(&letters).into_iter().filter(|(seq, _)| seq % 3 == 0).collect();
+        let broker = host.broker(true).await;
+        let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
+        for part in wanted.chunks(20) {
+            let got = claim(&mut *mover, part, part.len()).await.got;
+            assert_eq!(got.len(), part.len());
+            let batch: Vec<Outgoing> = got.iter().map(|claimed| copy("r1", claimed)).collect();
+            assert!(mover.publish(&batch).await.iter().all(Result::is_ok));
+            let receipts: Vec<Receipt> = batch.iter().map(|one| one.receipt.clone()).collect();
+            let settled = mover.settle(&receipts).await;
+            assert!(settled.iter().all(|outcome| matches!(outcome, Settled::Settled)));
+        }
+        mover.end().await.unwrap();
+        host.until("orders.dlq", 600).await;
+        let rest: Vec<String> = (0..900).filter(|n| (n + 1) % 3 != 0).map(|n| sent[n].clone()).collect();
+        let left: Vec<String> = host.texts("orders.dlq").await;
+        let begins: Vec<&str> = left.iter().map(|text| &text[..5]).collect();
+        assert!(left == rest, "{kind}: the rest is not in order: {begins:?}");
+        assert_eq!(host.ready("orders").await, 300);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r16_properties_travel_and_r10_r12_r17_the_brokers_own_stays_behind() {
     let Some(server) = Server::get() else { return };

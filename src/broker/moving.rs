@@ -219,10 +219,12 @@ pub trait Relocate: Send + Sync {
 /// Reads letters for [`Mover::transfer`] beside the session, also while a transaction is on its way. Nothing is
 /// claimed, so a letter may be gone or somebody else's by the time of the transaction, which asks: that letter is
 /// then [`Fate::Lost`].
-#[async_trait]
 pub trait Looker: Send {
-    /// As [`Mover::claim`]; the receipts are good for the session that this looker is of.
-    async fn look(&mut self, next: Vec<Wanted>) -> Result<Claims>;
+    /// As [`Mover::claim`], on a thread that may wait; the receipts are good for the session that this looker is of.
+    ///
+    /// # Errors
+    /// As there.
+    fn look(&mut self, next: &[Wanted]) -> Result<Claims>;
 
     /// What packs a copy so that less is left to do while the transaction is open.
     fn packer(&self) -> Option<fn(Message) -> Packed> {

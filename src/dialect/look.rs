@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use serde_json::Value as Json;
 
-use crate::letter::{Headers, RawLetter};
+use crate::letter::{Headers, RawLetter, end_of_text};
 
 /// Bodies over this many bytes are not parsed as an envelope: they travel as they are.
 const LARGEST_ENVELOPE: usize = 1 << 20;
@@ -109,20 +109,7 @@ fn first_level(body: &[u8]) -> Vec<&str> {
             b':' => naming = false,
             b'"' => {
                 let start = at;
-                loop {
-                    let rest = body.get(at..).unwrap_or_default();
-                    match rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-                        Some(stop) if rest[stop] == b'\\' => at += stop + 2,
-                        Some(stop) => {
-                            at += stop;
-                            break;
-                        }
-                        None => {
-                            at = at.max(body.len());
-                            break;
-                        }
-                    }
-                }
+                at = end_of_text(body, at).unwrap_or(body.len());
                 if naming
                     && depth == 1
                     && let Some(name) = body.get(start..at)

@@ -111,6 +111,17 @@ impl<'a> PlainJson<'a> {
     }
 }
 
+/// Where the text ends that begins at `from`, behind its quote: at its closing quote. `None`: it does not.
+pub fn end_of_text(bytes: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        let stop = from + memchr2(b'"', b'\\', bytes.get(from..)?)?;
+        if bytes[stop] == b'"' {
+            return Some(stop);
+        }
+        from = stop + 2;
+    }
+}
+
 /// Where texts go whose escapes are taken out.
 pub trait Unescaped {
     /// About so many bytes will come.

@@ -10,28 +10,30 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered<T>(HashMap<u64, T, Spread>);
 
-/// Spreads numbers by a factor that nobody outside knows, so that nobody can choose numbers that collide.
+/// Spreads numbers, from a beginning that nobody outside knows, so that nobody can choose numbers that collide.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spread;
 
-/// The product.
+/// What has been spread so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Product(u64);
+pub struct Spreading(u64);
 
-static FACTOR: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) | 1);
+static BEGINNING: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+
+/// 2^64 by the golden ratio: numbers that follow each other lie far apart.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl BuildHasher for Spread {
-    type Hasher = Product;
+    type Hasher = Spreading;
 
-    fn build_hasher(&self) -> Product {
-        Product(*FACTOR)
+    fn build_hasher(&self) -> Spreading {
+        Spreading(*BEGINNING)
     }
 }
 
-impl Hasher for Product {
+impl Hasher for Spreading {
     fn finish(&self) -> u64 {
-        // The upper half is the one that is spread.
-        self.0.rotate_left(32)
+        self.0
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -41,7 +43,9 @@ impl Hasher for Product {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = self.0.wrapping_mul(number ^ (number >> 32));
+        // Both halves of the product together depend on every bit of both.
+        let product = u128::from(self.0 ^ number) * u128::from(GOLDEN);
+        self.0 = (product >> 64) as u64 ^ product as u64;
     }
 }
 

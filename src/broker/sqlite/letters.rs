@@ -23,7 +23,7 @@ pub struct Written {
     key: Option<Bytes>,
     body: Option<Bytes>,
     headers: String,
-    properties: String,
+    properties: Option<String>,
 }
 
 impl Written {
@@ -40,7 +40,10 @@ impl Written {
             key: message.key.clone(),
             body: message.body.clone(),
             headers: list(&message.headers)?,
-            properties: list(&message.properties)?,
+            properties: match message.properties.is_empty() {
+                true => None,
+                false => Some(list(&message.properties)?),
+            },
         })
     }
 
@@ -67,7 +70,12 @@ impl Written {
         fn blob(bytes: Option<&Bytes>) -> ToSqlOutput<'_> {
             ToSqlOutput::Borrowed(bytes.map_or(ValueRef::Null, |bytes| ValueRef::Blob(bytes)))
         }
-        [text(&self.headers), text(&self.properties), blob(self.key.as_ref()), blob(self.body.as_ref())]
+        [
+            text(&self.headers),
+            text(self.properties.as_deref().unwrap_or("[]")),
+            blob(self.key.as_ref()),
+            blob(self.body.as_ref()),
+        ]
     }
 }
 

@@ -67,6 +67,7 @@ impl Engine<'_> {
             Err(EngineError::Ledger(LedgerError::LockLost)) => true,
             Err(_) => false,
         };
+        self.looks.close().await;
         match result {
             Ok(Stop::Errors) => {
                 self.cause.get_or_insert(Cause::Errors(self.last_doubt.clone()));

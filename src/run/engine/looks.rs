@@ -1,25 +1,45 @@
 //! Letters for the next transactions, read and made into copies while one is on its way: where the broker can do that
 //! beside its session ([`Looker`]), nothing waits for it.
 
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::super::machine::Absent;
-use super::copies::{Copy, Original, frozen, make};
+use super::copies::{Copies, Copy, Original, frozen, make};
 use super::{Cause, Engine, EngineError, InHand};
-use crate::broker::{BrokerError, Claimed, ErrorKind, Looker, Missing, Outgoing, Receipt, Result};
+use crate::broker::{Claimed, Looker, Missing, Outgoing, Receipt, Result, Wanted};
 use crate::ledger::LedgerError;
 use crate::letter::Position;
 use crate::manifest::Line;
 use crate::proof::failpoint;
+use crate::topology::Channel;
 
-/// The one who looks, at rest or at work.
+/// The one who looks, on a thread of its own: what it reads, what it makes of it and what is freed in the end stays
+/// with one thread, which memory likes best.
 pub(super) enum Looks {
     /// This broker has none.
     None,
-    Idle(Box<dyn Looker>),
-    Busy(JoinHandle<(Box<dyn Looker>, Look)>),
+    Idle(Worker),
+    Busy(Worker),
+}
+
+pub(super) struct Worker {
+    work: mpsc::Sender<Work>,
+    done: UnboundedReceiver<Look>,
+    thread: JoinHandle<()>,
+}
+
+struct Work {
+    asked: Vec<u64>,
+    all: bool,
+    at: Duration,
+    next: Vec<Wanted>,
+    /// What the letters were when they were frozen, in the order of `next`.
+    frozen: Vec<Option<[u8; 32]>>,
+    trash: Trash,
 }
 
 /// What one look came to.
@@ -44,9 +64,45 @@ impl Look {
     }
 }
 
+impl Worker {
+    /// Ends when the engine does and drops its end.
+    fn start(mut looker: Box<dyn Looker>, channel: Arc<Channel>, run: Arc<str>) -> Self {
+        let (work, inbox) = mpsc::channel::<Work>();
+        let (outbox, done) = unbounded_channel();
+        let thread = spawn_blocking(move || {
+            while let Ok(work) = inbox.recv() {
+                // Freeing a batch costs time too, least where it was made.
+                drop(work.trash);
+                let Work { asked, all, at, next, frozen, .. } = work;
+                let result = looker.look(&next).map(|claims| {
+                    let mut frozen = next.iter().map(|wanted| wanted.seq).zip(frozen);
+                    let copy = |Claimed { seq, receipt, letter }| {
+                        let position = letter.position.clone();
+                        let copy = match frozen.find(|(of, _)| *of == seq) {
+                            Some((_, frozen)) => {
+                                let original = Original { seq, claim: 0, frozen, letter };
+                                make(original, &channel, &run, looker.packer())
+                            }
+                            None => Copy::Changed,
+                        };
+                        (seq, receipt, position, copy)
+                    };
+                    let got = claims.got.into_iter().map(copy).collect();
+                    Seen { got, missing: claims.missing, exhausted: claims.exhausted }
+                });
+                if outbox.send(Look { asked, all, at, result }).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { work, done, thread }
+    }
+}
+
 impl Looks {
-    pub(super) fn of(looker: Option<Box<dyn Looker>>) -> Self {
-        looker.map_or(Self::None, Self::Idle)
+    pub(super) fn of(looker: Option<Box<dyn Looker>>, copies: &Copies) -> Self {
+        let (channel, run) = copies.by();
+        looker.map_or(Self::None, |looker| Self::Idle(Worker::start(looker, channel, run)))
     }
 
     pub(super) fn are_there(&self) -> bool {
@@ -55,15 +111,28 @@ impl Looks {
 
     /// What the look that goes on has come to, when it has; `None` if none goes on.
     async fn end(&mut self) -> Option<Look> {
-        let Self::Busy(handle) = self else { return None };
-        let ended = handle.await;
-        let (idle, look) = match ended {
-            Ok((looker, look)) => (Self::Idle(looker), Some(look)),
-            // Only a bug ends it so; the letters are claimed as on any other broker.
-            Err(_) => (Self::None, None),
+        let Self::Busy(worker) = self else { return None };
+        let look = worker.done.recv().await;
+        *self = match std::mem::replace(self, Self::None) {
+            Self::Busy(worker) if look.is_some() => Self::Idle(worker),
+            // Only a bug ends it so; letters are claimed as on any other broker then.
+            _ => Self::None,
         };
-        *self = idle;
         look
+    }
+
+    /// Waits until nobody looks any more and what was opened for it is closed.
+    pub(super) async fn close(&mut self) {
+        if let Self::Idle(worker) | Self::Busy(worker) = std::mem::replace(self, Self::None) {
+            let Worker { work, done, thread } = worker;
+            drop((work, done));
+            let _ = thread.await;
+        }
+    }
+
+    /// Has the look that goes on come to its end?
+    fn has_ended(&self) -> bool {
+        matches!(self, Self::Busy(worker) if !worker.done.is_empty() || worker.done.is_closed())
     }
 }
 
@@ -71,54 +140,26 @@ impl Engine<'_> {
     /// Begins to look at these, and to free what was sent.
     pub(super) fn begin_look(&mut self, asked: Vec<u64>) {
         let next = self.wanted(&asked);
-        let at = self.job.clock.elapsed();
-        let mut looker = match std::mem::replace(&mut self.looks, Looks::None) {
-            Looks::Idle(looker) if !next.is_empty() => looker,
+        let worker = match std::mem::replace(&mut self.looks, Looks::None) {
+            Looks::Idle(worker) if !next.is_empty() => worker,
             // What is in hand goes first.
             other => {
                 self.looks = other;
                 return self.machine.claimed(&asked, &[], &[], false);
             }
         };
-        let hashes: Vec<(u64, Option<[u8; 32]>)> = next
-            .iter()
-            .map(|wanted| {
-                let line = self.lines.get(&wanted.seq);
-                (wanted.seq, frozen(line.and_then(|line| line.body.as_deref())))
-            })
-            .collect();
-        let all = next.len() == asked.len();
-        let trash = std::mem::take(&mut self.trash);
-        let pack = looker.packer();
-        let (channel, run) = self.copies.by();
-        self.looks = Looks::Busy(tokio::spawn(async move {
-            let made = match looker.look(next).await {
-                Err(error) => Err(error),
-                Ok(claims) => {
-                    let make = move || {
-                        // Freeing a batch costs time too, least where it was made.
-                        drop(trash);
-                        let mut hashes = hashes.into_iter();
-                        let copy = |Claimed { seq, receipt, letter }| {
-                            let position = letter.position.clone();
-                            let copy = match hashes.find(|(of, _)| *of == seq) {
-                                Some((_, frozen)) => {
-                                    make(Original { seq, claim: 0, frozen, letter }, &channel, &run, pack)
-                                }
-                                None => Copy::Changed,
-                            };
-                            (seq, receipt, position, copy)
-                        };
-                        let got = claims.got.into_iter().map(copy).collect();
-                        Seen { got, missing: claims.missing, exhausted: claims.exhausted }
-                    };
-                    spawn_blocking(make).await.map_err(|_| {
-                        BrokerError::new(ErrorKind::Other, "make the copies", "the work was cut off")
-                    })
-                }
-            };
-            (looker, Look { asked, all, at, result: made })
-        }));
+        let body = |wanted: &Wanted| self.lines.get(&wanted.seq).and_then(|line| line.body.as_deref());
+        let work = Work {
+            all: next.len() == asked.len(),
+            asked,
+            at: self.job.clock.elapsed(),
+            frozen: next.iter().map(|wanted| frozen(body(wanted))).collect(),
+            next,
+            trash: std::mem::take(&mut self.trash),
+        };
+        // If nobody is there to take it, `end` says so.
+        let _ = worker.work.send(work);
+        self.looks = Looks::Busy(worker);
     }
 
     /// Waits for the look that goes on, and takes in what was set aside.
@@ -179,9 +220,7 @@ impl Engine<'_> {
         if room > 0 {
             self.offer(room).await?;
         }
-        if let Looks::Busy(handle) = &self.looks
-            && handle.is_finished()
-        {
+        if self.looks.has_ended() {
             self.take_plain_look().await;
         }
         if matches!(self.looks, Looks::Idle(_)) && self.set_aside.is_none() {

@@ -186,6 +186,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
     let looks = job.settings.stop_on_refail.is_some();
+    let copies = Copies::new(job.channel, &job.run);
     let looker = if transaction { job.mover.looker().await } else { None };
     let mut engine = Engine {
         machine: Machine::new(rules),
@@ -212,8 +213,8 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         moved_before: 0,
         last_doubt: None,
         transaction,
-        copies: Copies::new(job.channel, &job.run),
-        looks: Looks::of(looker),
+        looks: Looks::of(looker, &copies),
+        copies,
         set_aside: None,
         trash: Trash::default(),
         fault: None,

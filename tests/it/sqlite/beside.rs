@@ -47,10 +47,11 @@ async fn stage(keys: &[&str], and: impl FnOnce(&Bench)) -> Stage {
 }
 
 impl Stage {
-    async fn look(&mut self) -> Claims {
+    fn look(&mut self) -> Claims {
         let next = self.positions.iter().zip(1..);
-        let next = next.map(|(position, seq)| Wanted { seq, position: position.clone() }).collect();
-        self.looker.look(next).await.unwrap()
+        let next: Vec<Wanted> =
+            next.map(|(position, seq)| Wanted { seq, position: position.clone() }).collect();
+        self.looker.look(&next).unwrap()
     }
 
     /// As the engine hands them over: every second one packed.
@@ -105,31 +106,31 @@ fn moved(fates: &[Fate]) -> usize {
 #[tokio::test]
 async fn what_was_looked_at_is_moved_without_a_lease() {
     let mut stage = stage(&["a", "b", "a", "c"], |_| {}).await;
-    let claims = stage.look().await;
+    let claims = stage.look();
     assert_eq!((claims.got.len(), claims.missing.len()), (4, 0));
     assert_eq!(stage.count("lease"), 0, "nobody else is kept from them");
     assert_eq!(moved(&stage.transfer(claims).await), 4);
     assert_eq!(stage.lying("orders"), ["0", "1", "2", "3"]);
     assert!(stage.lying("orders.dlq").is_empty());
     assert_eq!((stage.count("mark"), stage.count("lease")), (4, 0));
-    let again = stage.look().await;
+    let again = stage.look();
     assert!(again.missing.iter().all(|(_, why)| *why == Missing::Gone) && again.missing.len() == 4);
 }
 
 #[tokio::test]
 async fn what_another_reader_took_meanwhile_is_lost_and_its_group_waits() {
     let mut stage = stage(&["a", "b", "a", "c"], |_| {}).await;
-    let claims = stage.look().await;
+    let claims = stage.look();
     let held = stage.app.receive("orders.dlq", 1, None).unwrap();
     assert_eq!(body(&held[0].message), "0");
     let fates = stage.transfer(claims).await;
     assert!(matches!(fates[0], Fate::Lost), "{fates:?}");
     assert!(matches!(fates[2], Fate::Withdrawn), "m23: {fates:?}");
     assert_eq!(stage.lying("orders"), ["1", "3"]);
-    let again = stage.look().await;
+    let again = stage.look();
     assert!(again.missing.contains(&(1, Missing::NotSeen)), "held by somebody else: {:?}", again.missing);
     stage.app.ack(&held[0].receipt).unwrap();
-    let again = stage.look().await;
+    let again = stage.look();
     assert!(again.missing.contains(&(1, Missing::Gone)), "{:?}", again.missing);
     assert_eq!(moved(&stage.transfer(again).await), 1);
     assert_eq!(stage.lying("orders"), ["1", "3", "2"]);
@@ -138,7 +139,7 @@ async fn what_another_reader_took_meanwhile_is_lost_and_its_group_waits() {
 #[tokio::test]
 async fn what_another_reader_took_and_settled_meanwhile_has_no_copy() {
     let mut stage = stage(&["a", "b"], |_| {}).await;
-    let claims = stage.look().await;
+    let claims = stage.look();
     let held = stage.app.receive("orders.dlq", 1, None).unwrap();
     stage.app.ack(&held[0].receipt).unwrap();
     let fates = stage.transfer(claims).await;
@@ -149,7 +150,7 @@ async fn what_another_reader_took_and_settled_meanwhile_has_no_copy() {
 #[tokio::test]
 async fn what_was_looked_at_is_settled_unless_another_reader_has_it() {
     let mut stage = stage(&["a", "b", "c"], |_| {}).await;
-    let claims = stage.look().await;
+    let claims = stage.look();
     let held = stage.app.receive("orders.dlq", 1, None).unwrap();
     let receipts: Vec<_> = claims.got.iter().map(|claimed| claimed.receipt.clone()).collect();
     stage.mover.release(&receipts).await.unwrap();
@@ -171,7 +172,7 @@ async fn triggers_that_others_put_into_the_file_still_fire() {
         rusqlite::Connection::open(bench.path()).unwrap().execute_batch(audit).unwrap();
     };
     let mut stage = stage(&["a", "b"], their_own).await;
-    let claims = stage.look().await;
+    let claims = stage.look();
     assert_eq!(moved(&stage.transfer(claims).await), 2);
     assert_eq!(stage.count("audit"), 2);
 }
@@ -183,7 +184,7 @@ async fn what_tables_say_about_a_letter_goes_with_it() {
     let held = stage.app.receive("orders.dlq", 1, None).unwrap();
     stage.app.release(&held[0].receipt).unwrap();
     assert_eq!(stage.count("lease"), 1);
-    let claims = stage.look().await;
+    let claims = stage.look();
     assert_eq!(moved(&stage.transfer(claims).await), 2);
     assert_eq!(stage.count("lease"), 0);
     assert_eq!(stage.count("sent"), 0);

@@ -3,24 +3,21 @@
 //! still in its row and nobody else's.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
+use super::super::bulk;
 use super::super::file::{Doing, Place};
 use super::super::letters::{Written, parse_position, readable};
 use super::super::queues::Queue;
-use super::super::{blocking, bulk};
 use super::claim::{CLAIM_BYTES, CLAIM_RUN, rows_of};
 use super::{Form, LOOKED, Session};
 use crate::broker::{Claimed, Claims, Looker, Missing, Packed, Receipt, Result, Wanted};
 use crate::letter::Message;
 
 /// See the file's head.
-pub(super) struct Beside(Arc<Mutex<Reader>>);
-
-struct Reader {
+pub(super) struct Beside {
     place: Place,
     db: Connection,
     queue: Queue,
@@ -32,29 +29,17 @@ impl Beside {
     /// For the letters of a session; `None` if the file cannot be opened once more.
     pub(super) fn of(session: &Session) -> Option<Self> {
         let db = session.place.read().ok()??;
-        Some(Self(Arc::new(Mutex::new(Reader {
+        Some(Self {
             place: session.place.clone(),
             db,
             name: session.queue.name.as_str().into(),
             queue: session.queue.clone(),
             owner: session.owner.clone(),
-        }))))
+        })
     }
 }
 
-#[async_trait]
 impl Looker for Beside {
-    async fn look(&mut self, next: Vec<Wanted>) -> Result<Claims> {
-        let reader = self.0.clone();
-        blocking(move || reader.lock().unwrap_or_else(PoisonError::into_inner).look(&next)).await
-    }
-
-    fn packer(&self) -> Option<fn(Message) -> Packed> {
-        Some(|message| Packed::new::<Form>(Written::of(&message)))
-    }
-}
-
-impl Reader {
     fn look(&mut self, next: &[Wanted]) -> Result<Claims> {
         let action = || format!("read from {}", self.name);
         let now = self.place.now();
@@ -80,6 +65,12 @@ impl Reader {
         Ok(claims)
     }
 
+    fn packer(&self) -> Option<fn(Message) -> Packed> {
+        Some(|message| Packed::new::<Form>(Written::of(&message)))
+    }
+}
+
+impl Beside {
     /// Letters whose rows follow each other, as far as [`CLAIM_BYTES`] reach; gives the bytes.
     fn look_at(
         &self,

@@ -78,6 +78,11 @@ pub trait Kind: Sync {
         url.split_once(':').map_or(url.clone(), |(_, rest)| rest.trim_start_matches("//").to_owned())
     }
 
+    /// What tells it from another broker of its kind: runs and looks of one are not those of another. Never a secret.
+    fn identity(&self, broker: &BrokerDecl) -> String {
+        crate::redact::url(&broker.url.value)
+    }
+
     /// Connects as far as needed to say whether it is there. Errors name host, user and what to do, never a
     /// secret. Without its Cargo feature: an error that says so.
     fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a>;

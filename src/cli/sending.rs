@@ -98,7 +98,9 @@ pub fn queue_key(loaded: &Loaded, chosen: Chosen<'_>, queue: &str) -> String {
             .display()
             .to_string(),
     };
-    format!("{base}|{}|{queue}", crate::redact::url(url))
+    let identity =
+        kind_of(chosen.decl).map_or_else(|| crate::redact::url(url), |kind| kind.identity(chosen.decl));
+    format!("{base}|{identity}|{queue}")
 }
 
 /// What the ledger knows of a dead-letter queue from earlier runs, as far as a ledger is there to ask.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::sending::ledger_path;
 use super::{CommandError, Context, ExitCode, Outcome};
+use crate::broker::kind_of;
 use crate::ledger::Ledger;
 use crate::render::Progress;
 use crate::render::looking::Where;
 use crate::render::status::{PastHour, Status};
+use crate::topology::BrokerDecl;
 use crate::triage::alert;
 
 /// How often `--watch` counts on a terminal.
@@ -111,8 +113,7 @@ pub(super) async fn counted(
             };
             let now = ctx.clock.now();
             let dead = &depths.dead_letter;
-            let queue =
-                format!("{} {}", whole_url(target.broker.decl.url.as_str(), loaded.folder()), dead.queue);
+            let queue = format!("{} {}", whole_url(target.broker.decl, loaded.folder()), dead.queue);
             let growth = looks.growth(&queue, dead.count.number(), now);
             if dead.exists {
                 looks.note(&queue, dead.count.number(), now);
@@ -144,9 +145,10 @@ pub(super) async fn counted(
 }
 
 /// A url that says the same from every folder: one without a host is a file beside the topology.
-fn whole_url(url: &str, folder: &std::path::Path) -> String {
+fn whole_url(broker: &BrokerDecl, folder: &std::path::Path) -> String {
+    let url = &broker.url.value;
     if url.contains("://") {
-        return url.to_owned();
+        return kind_of(broker).map_or_else(|| url.clone(), |kind| kind.identity(broker));
     }
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     format!("{url} in {}", folder.display())

@@ -34,11 +34,18 @@ pub(super) struct Received {
     pub(super) broken: Option<BrokerError>,
 }
 
-/// Receives until `missing` messages were asked for, or an answer comes empty or fails: then none is begun any
-/// more, since the queue seems to have no more for now.
-pub(super) async fn receive(client: &Client, queue: &Queue, hide: Duration, missing: usize) -> Received {
+/// Receives until `missing` messages were asked for, so many bytes are there, or an answer comes empty or fails: then
+/// none is begun any more, since the queue seems to have no more for now.
+pub(super) async fn receive(
+    client: &Client,
+    queue: &Queue,
+    hide: Duration,
+    missing: usize,
+    most_bytes: usize,
+) -> Received {
     let mut received = Received::default();
     let mut left = missing.max(1);
+    let mut bytes = 0;
     let mut under_way = FuturesUnordered::new();
     loop {
         while left > 0 && under_way.len() < AT_ONCE {
@@ -51,7 +58,12 @@ pub(super) async fn receive(client: &Client, queue: &Queue, hide: Duration, miss
         match under_way.next().await {
             None => return received,
             Some(Ok(messages)) => {
-                if messages.is_empty() {
+                bytes += messages
+                    .iter()
+                    .filter_map(|message| message.body.as_ref())
+                    .map(String::len)
+                    .sum::<usize>();
+                if messages.is_empty() || bytes >= most_bytes {
                     left = 0;
                 }
                 received.messages.extend(messages);

@@ -125,6 +125,18 @@ impl Kind for SqsKind {
         }
     }
 
+    /// The url is a region: queues of one name are others in another account or at another endpoint.
+    fn identity(&self, broker: &BrokerDecl) -> String {
+        let option = |name: &str| {
+            let (_, value) = broker.options.iter().find(|(key, _)| key.value == name)?;
+            value.expose().map(crate::redact::url)
+        };
+        let account = broker.account.as_ref().map(|account| account.value.clone());
+        let parts = [account, option("endpoint_url"), option("profile"), option("role_arn")];
+        let url = crate::redact::url(&broker.url.value);
+        parts.into_iter().flatten().fold(url, |whole, part| format!("{whole} {part}"))
+    }
+
     #[cfg(feature = "sqs")]
     fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
         super::roles::open(broker, context)

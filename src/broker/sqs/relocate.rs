@@ -24,6 +24,11 @@ pub(super) const RESEND_WITHIN: Duration = Duration::from_secs(240);
 /// they are received once more.
 const KEPT_BYTES: u64 = 16 << 20;
 
+/// Letters of a step from which on the next ones are received beside it: below, the rate is what is waited for.
+const AHEAD_FROM: usize = 500;
+/// Most bytes that are received so.
+const AHEAD_BYTES: usize = 8 << 20;
+
 /// One message in our hands.
 pub(super) struct Held {
     /// SQS's own handle, of its newest receive.
@@ -50,6 +55,10 @@ pub(super) struct Session {
     /// Deleted by us. SQS may hand one out once more all the same.
     settled: HashSet<String>,
     claims: u64,
+    /// Letters that may be received beside the next step, since the last claims wanted all that came; about how many
+    /// have not come yet.
+    ahead: usize,
+    to_come: u64,
     /// Since when nothing new has come although letters are in flight elsewhere.
     dry_since: Option<Duration>,
 }
@@ -72,6 +81,7 @@ impl Session {
                 "it was made anew since the selection was frozen: its letters are other ones",
             ));
         }
+        let to_come = source.visible;
         Ok(Self {
             client: client.clone(),
             source,
@@ -82,6 +92,8 @@ impl Session {
             kept_bytes: 0,
             settled: HashSet::new(),
             claims: 0,
+            ahead: 0,
+            to_come,
             dry_since: None,
         })
     }
@@ -142,6 +154,7 @@ impl Session {
         }
         let letter = browse::letter(&self.source, raw, self.claims)?;
         self.claims += 1;
+        self.to_come = self.to_come.saturating_sub(1);
         self.held.insert(id.to_owned(), Held { handle, claim: self.claims, handed: false, until });
         Some(letter)
     }
@@ -203,6 +216,23 @@ impl Session {
         }
     }
 
+    /// Keeps what was received ahead for the next claim. An error is that claim's to meet again.
+    async fn keep(&mut self, received: Received, until: Duration, asked: usize) {
+        if asked == 0 {
+            return;
+        }
+        let come = received.messages.len();
+        let (_, fresh) = self.take_in(received, until).await.unwrap_or_default();
+        if come < asked.min(convert::BATCH) {
+            // Fewer are there than SQS said.
+            self.to_come = 0;
+        }
+        for letter in fresh {
+            self.kept_bytes += letter.size();
+            self.kept.push_back((letter.position.as_str().to_owned(), letter));
+        }
+    }
+
     /// What can be had now, whatever it is: for a relay, which comes again anyway and asks for no counts.
     pub(super) async fn claim_any(&mut self, limit: usize) -> Result<Claims> {
         let any = |_: &crate::letter::Position| Some(0);
@@ -213,7 +243,7 @@ impl Session {
         let mut most = limit.min(convert::BATCH);
         while claims.got.len() < limit && most > 0 {
             let until = self.client.clock.elapsed() + self.claim_for;
-            let received = calls::receive(&self.client, &self.source, self.claim_for, most).await;
+            let received = calls::receive(&self.client, &self.source, self.claim_for, most, usize::MAX).await;
             let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
@@ -261,7 +291,8 @@ impl Mover for Session {
         while claims.got.len() < ask.limit {
             let until = self.client.clock.elapsed() + self.claim_for;
             let missing = ask.limit - claims.got.len();
-            let received = calls::receive(&self.client, &self.source, self.claim_for, missing).await;
+            let received =
+                calls::receive(&self.client, &self.source, self.claim_for, missing, usize::MAX).await;
             let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
@@ -287,6 +318,9 @@ impl Mover for Session {
                 break;
             }
         }
+        // FIFO: what is received locks its group, and what stands behind it is not wanted yet.
+        let all_wanted = claims.got.len() == ask.limit && self.kept.is_empty();
+        self.ahead = if all_wanted && !self.source.fifo { ask.limit } else { 0 };
         if claims.exhausted {
             let unseen = ask.next.iter().filter(|wanted| !self.held.contains_key(wanted.position.as_str()));
             // "Not visible" is not "gone" here (m15).
@@ -310,8 +344,21 @@ impl Mover for Session {
         publish: &[Outgoing],
         settle: &[Receipt],
     ) -> (Vec<Result<Published>>, Vec<Settled>) {
-        let (published, settled) = tokio::join!(self.send_all(publish), self.delete_all(settle));
+        let until = self.client.clock.elapsed() + self.claim_for;
+        let ahead = match publish.len() >= AHEAD_FROM && self.kept.is_empty() {
+            true => self.ahead.min(usize::try_from(self.to_come).unwrap_or(usize::MAX)),
+            false => 0,
+        };
+        let receive = async {
+            match ahead {
+                0 => Received::default(),
+                _ => calls::receive(&self.client, &self.source, self.claim_for, ahead, AHEAD_BYTES).await,
+            }
+        };
+        let (published, settled, received) =
+            tokio::join!(self.send_all(publish), self.delete_all(settle), receive);
         self.settled(settle, &settled);
+        self.keep(received, until, ahead).await;
         (published, settled)
     }
 

@@ -312,3 +312,25 @@ fn s26_events_map_old_ids_to_new_ones_on_ministack() {
         assert_eq!(mark["from"], json!(format!("{}/{}", shop.dead, letter.as_str().unwrap())), "{mark}");
     }
 }
+
+/// Queues of one name in two accounts are two queues: a depth of one is no growth of the other, and their runs do not
+/// lock each other out.
+#[test]
+fn accounts_and_endpoints_of_one_region_are_told_apart() {
+    let (one, other) = (endpoint_or_return!(MINISTACK), endpoint_or_return!(ELASTICMQ));
+    let mut shop = Shop::new(&one, &one, false);
+    let state = shop.env.folder().join("state").display().to_string();
+    shop.env.set("XDG_STATE_HOME", &state);
+    let there = super::app::App::at(&other);
+    for queue in [&shop.dead, &shop.tier, &shop.source] {
+        there.create(queue);
+    }
+    shop.bury(3);
+    drop(shop.env.run(&["status", &shop.channel]).ok());
+    let run = shop.run();
+    assert_eq!(count(&run, "moved"), 3);
+    let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
+    shop.env.topology(&text.replace(&one, &other));
+    let status = shop.env.run(&["status", &shop.channel, "-o", "json"]).ok().json();
+    assert!(status["channels"][0]["growth"].is_null(), "{status}");
+}

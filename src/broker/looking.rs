@@ -152,6 +152,19 @@ pub struct Depths {
     pub notes: Vec<String>,
 }
 
+/// Where a broker with partitions puts copies of messages that came from one of its queues.
+#[derive(Debug, Clone)]
+pub struct Placing {
+    /// A queue whose partitions mean the same as those of the target.
+    pub queue: String,
+    /// How many there are.
+    pub partitions: i32,
+    /// Of a key.
+    pub place: fn(&[u8], i32) -> i32,
+    /// What to declare so that copies go where their letters came from.
+    pub way_round: &'static str,
+}
+
 /// What is in the source behind given places.
 pub enum Later {
     /// The broker cannot tell.
@@ -171,6 +184,12 @@ pub trait Browse: Send + Sync {
     /// A look that holds the newest `most` open letters, and few more, where the broker can begin there instead of
     /// reading all. `Ok(None)`: it cannot.
     async fn newest(&self, _channel: &Channel, _want: Want, _most: u64) -> Result<Option<Box<dyn Pages>>> {
+        Ok(None)
+    }
+
+    /// How copies of letters of the source are placed by their key, where another place would break the order with
+    /// messages that live.
+    async fn placing(&self, _channel: &Channel) -> Result<Option<Placing>> {
         Ok(None)
     }
 

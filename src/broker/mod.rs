@@ -25,7 +25,9 @@ use serde::Serialize;
 
 pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
-pub use looking::{Browse, Count, Depth, Depths, Later, LookCost, Pages, PassesOn, Reader, Snapshot, Want};
+pub use looking::{
+    Browse, Count, Depth, Depths, Later, LookCost, Pages, PassesOn, Placing, Reader, Snapshot, Want,
+};
 pub use moving::{
     Ask, Claimed, Claims, Fate, Intent, Looker, Missing, Mover, Outgoing, Packed, Proof, Published, Receipt,
     Relocate, Settled, Task, Wanted,

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::copy;
 use super::overtaken::{Overtaken, Streams, overtaken};
-use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Names, Snapshot, Want};
+use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Names, Placing, Snapshot, Want};
 use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
@@ -100,6 +100,38 @@ pub struct Prepared {
     pub refusals: Vec<(String, u64)>,
     /// Letters that a later message of their group has overtaken.
     pub overtaken: Overtaken,
+    /// Letters whose copies would go elsewhere than where their message lay.
+    pub misplaced: Misplaced,
+}
+
+/// Letters whose key has another partition than the one where the message first lay (K21): its producer places keys by
+/// another rule, and a copy could pass or be passed by messages that live.
+#[derive(Debug, Clone, Default)]
+pub struct Misplaced {
+    /// How many.
+    pub letters: u64,
+    /// The first of them.
+    pub named: Vec<String>,
+    /// How they are placed, where that can be told.
+    pub placing: Option<Placing>,
+}
+
+impl Misplaced {
+    /// Letters that are named.
+    const NAMED: usize = 3;
+
+    fn add(&mut self, letter: &DeadLetter) {
+        let (Some(placing), Some(key)) = (&self.placing, &letter.raw.message.key) else { return };
+        let Some(origin) = &letter.context.origin else { return };
+        let there = origin.topic.as_deref() == Some(placing.queue.as_str());
+        let Some(partition) = origin.partition.filter(|_| there) else { return };
+        if (placing.place)(key, placing.partitions) != partition {
+            self.letters += 1;
+            if self.named.len() < Self::NAMED {
+                self.named.push(letter.raw.id.as_str().to_owned());
+            }
+        }
+    }
 }
 
 /// Reasons in words that are counted apart. A pointer's names its place: each may be another.
@@ -159,6 +191,11 @@ pub async fn prepare(
         }
     }
     let mut pages = browse.snapshot(request.channel, Want { bodies: true, moved: false }).await?;
+    // Only for those in groups does the place matter, and who may not ask goes without.
+    let placing = match request.order {
+        OrderPolicy::Group => browse.placing(request.channel).await.unwrap_or_default(),
+        OrderPolicy::None => None,
+    };
     let mut index = Index {
         request,
         scratch,
@@ -169,6 +206,7 @@ pub async fn prepare(
         prospects: HashMap::new(),
         refusals: HashMap::new(),
         streams: Streams::default(),
+        misplaced: Misplaced { placing, ..Misplaced::default() },
     };
     let channel = Arc::new(request.channel.clone());
     // The page before is indexed while this one is read into dead letters, and the next one fetched.
@@ -199,7 +237,9 @@ pub async fn prepare(
     }
     let snapshot = pages.snapshot().clone();
     let cost = pages.close().await?;
-    let Index { mut scratch, undecided, causes, limit_reached, prospects, refusals, streams, .. } = index;
+    let Index {
+        mut scratch, undecided, causes, limit_reached, prospects, refusals, streams, misplaced, ..
+    } = index;
     let found = match request.manifest {
         Some(_) => Some(scratch.settle_expected()?),
         None => None,
@@ -224,6 +264,7 @@ pub async fn prepare(
         prospects,
         refusals,
         overtaken,
+        misplaced,
     })
 }
 
@@ -313,6 +354,7 @@ struct Index<'a> {
     prospects: HashMap<String, u64>,
     refusals: HashMap<String, u64>,
     streams: Streams,
+    misplaced: Misplaced,
 }
 
 impl Index<'_> {
@@ -376,6 +418,9 @@ impl Index<'_> {
             selected,
             kept,
         })?;
+        if goes {
+            self.misplaced.add(&letter);
+        }
         if let (Some((stream, _)), true) = (origin, goes) {
             self.streams.add(stream, &letter, &self.request.names.source);
         }

@@ -326,6 +326,12 @@ static KAFKA: &[Key] = &[
         "longest silence that the consumer's group allows, where it serves tiers itself",
     ),
     key(
+        "place_by",
+        Kind::Word(&["key", "origin"]),
+        "key",
+        "the partition of a copy: by key as the Java client has it, or that where the message first lay",
+    ),
+    key(
         "lanes",
         Kind::Count { min: 1, max: 16 },
         "1",

@@ -10,6 +10,8 @@ mod client;
 #[cfg(feature = "kafka")]
 mod marks;
 #[cfg(feature = "kafka")]
+mod murmur;
+#[cfg(feature = "kafka")]
 mod pointer;
 #[cfg(feature = "kafka")]
 mod producer;

@@ -88,6 +88,31 @@ pub(super) struct Record {
     pub(super) timestamp: Option<i64>,
 }
 
+impl Record {
+    /// As it is handed over.
+    pub(super) fn sent(&self) -> Sent<'_> {
+        Sent {
+            topic: &self.topic,
+            partition: self.partition,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: &self.headers,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
+/// A record that belongs to somebody else, as it is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: Option<i32>,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: &'a Headers,
+    pub(super) timestamp: Option<i64>,
+}
+
 /// Why a record has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Undelivered {
@@ -201,7 +226,7 @@ impl Lane {
     ///
     /// # Errors
     /// The transaction is aborted already. `Fenced`: somebody took over, or it grew too old.
-    pub(super) fn write(&self, records: &[&Record]) -> Result<Vec<Report>> {
+    pub(super) fn write(&self, records: &[Sent<'_>]) -> Result<Vec<Report>> {
         if self.is_plain() {
             return self.produce(records);
         }
@@ -209,8 +234,7 @@ impl Lane {
         self.producer.begin_transaction().map_err(|error| self.told("begin a transaction", &error))?;
         let reports = self.produce(records).and_then(|reports| {
             match self.fatal().or_else(|| {
-                let topics: std::collections::BTreeSet<&str> =
-                    records.iter().map(|one| &*one.topic).collect();
+                let topics: std::collections::BTreeSet<&str> = records.iter().map(|one| one.topic).collect();
                 self.withheld(&reports, &topics.into_iter().collect::<Vec<_>>().join(" and "))
             }) {
                 Some(error) => Err(error),
@@ -266,7 +290,7 @@ impl Lane {
         }
     }
 
-    fn produce(&self, records: &[&Record]) -> Result<Vec<Report>> {
+    fn produce(&self, records: &[Sent<'_>]) -> Result<Vec<Report>> {
         let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
         let batch = self.expect(records.len());
         let mut refused = 0;
@@ -293,7 +317,7 @@ impl Lane {
 
     /// Produces each by itself and waits for its answer: `Ok` is where it surely lies, an error of kind `Unknown` says
     /// that it may be there, any other that it surely is not. Blocks.
-    pub(super) fn send_each(&self, records: &[&Record]) -> Vec<Result<(i32, i64)>> {
+    pub(super) fn send_each(&self, records: &[Sent<'_>]) -> Vec<Result<(i32, i64)>> {
         let mut answers: Vec<Option<Result<(i32, i64)>>> = records.iter().map(|_| None).collect();
         let batch = self.expect(records.len());
         let (mut refused, mut over) = (0, None::<BrokerError>);
@@ -311,9 +335,9 @@ impl Lane {
             refused += 1;
         }
         for (number, report) in self.reports(refused).0 {
-            answers[number] = Some(report.map_err(|why| self.undelivered(records[number], why)));
+            answers[number] = Some(report.map_err(|why| self.undelivered(&records[number], why)));
         }
-        let silent = |record: &Record| {
+        let silent = |record: &Sent<'_>| {
             let action = format!("send to {}", record.topic);
             BrokerError::new(ErrorKind::Unknown, action, "no answer came in time")
         };
@@ -321,7 +345,7 @@ impl Lane {
         answers.map(|(answer, record)| answer.unwrap_or_else(|| Err(silent(record)))).collect()
     }
 
-    fn undelivered(&self, record: &Record, why: Undelivered) -> BrokerError {
+    fn undelivered(&self, record: &Sent<'_>, why: Undelivered) -> BrokerError {
         let action = format!("send to {}", record.topic);
         let error = match self.fatal() {
             Some(fatal) if why.code == RDKafkaErrorCode::Fatal => BrokerError { action, ..fatal },
@@ -363,7 +387,7 @@ impl Lane {
     fn send(
         &self,
         number: (u64, usize),
-        record: &Record,
+        record: &Sent<'_>,
     ) -> Result<std::result::Result<(), RDKafkaErrorCode>> {
         let headers = record.headers.iter().fold(
             OwnedHeaders::new_with_capacity(record.headers.len()),
@@ -376,10 +400,10 @@ impl Lane {
             },
         );
         let mut base: BaseRecord<'_, [u8], [u8], Box<(u64, usize)>> =
-            BaseRecord::with_opaque_to(&record.topic, Box::new(number)).headers(headers);
+            BaseRecord::with_opaque_to(record.topic, Box::new(number)).headers(headers);
         base.partition = record.partition;
-        base.key = record.key.as_deref();
-        base.payload = record.value.as_deref();
+        base.key = record.key;
+        base.payload = record.value;
         base.timestamp = record.timestamp;
         let until = Instant::now() + DELIVERY;
         loop {

@@ -39,6 +39,11 @@ pub(super) fn partitions(channel: &Channel) -> Option<i32> {
     number(channel, "partitions").and_then(|count| i32::try_from(count).ok())
 }
 
+/// Do copies go to the partition that their message first lay in, where it is known?
+pub(super) fn by_origin(channel: &Channel) -> bool {
+    matches!(channel.setting("kafka", "place_by").map(|at| &at.value), Some(Setting::Text(word)) if word == "origin")
+}
+
 /// How many transactions of a run go side by side.
 pub(super) fn lanes(channel: &Channel) -> u32 {
     number(channel, "lanes").and_then(|lanes| u32::try_from(lanes).ok()).unwrap_or(1).max(1)

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::browse::{self, Extent, Look, Topic};
-use super::client::Client;
+use super::client::{Client, PATIENCE};
 use super::kind::KafkaKind;
 use super::pointer::Pointers;
-use super::{marks, provision, relocate, remarks, serve, spot};
+use super::{marks, murmur, provision, relocate, remarks, serve, spot};
 use crate::broker::{
     Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Later, Mover, Names,
-    OpenContext, Opening, Pages, Provision, Relocate, Result, Serve, Task, Want,
+    OpenContext, Opening, Pages, Placing, Provision, Relocate, Result, Serve, Task, Want,
 };
 use crate::letter::{LetterId, Place, RawLetter};
 use crate::plan::{Change, Resource, Role};
@@ -167,6 +167,30 @@ impl Browse for Kafka {
         self.look(channel, (want, Some(most))).await.map(Some)
     }
 
+    async fn placing(&self, channel: &Channel) -> Result<Option<Placing>> {
+        let names = names(channel);
+        if provision::by_origin(channel) {
+            return Ok(None);
+        }
+        let asked = vec![names.source.clone(), names.return_to.clone()];
+        let described = self
+            .client
+            .admin("describe the topics", move |handle| handle.describe_topics(&asked, PATIENCE))
+            .await?;
+        let partitions = |topic: &str| {
+            let one = described.iter().find(|(name, _)| name == topic)?;
+            one.1.as_ref().ok().map(|described| described.partitions)
+        };
+        // Without the right to know, or with other numbers, nothing can be compared.
+        let same = partitions(&names.source).filter(|count| partitions(&names.return_to) == Some(*count));
+        Ok(same.map(|partitions| Placing {
+            queue: names.source.clone(),
+            partitions,
+            place: murmur::partition,
+            way_round: "kafka: {place_by: origin}",
+        }))
+    }
+
     async fn later(&self, channel: &Channel, from: &[Place], want: Want, most: u64) -> Result<Later> {
         let topic = Topic::read(&self.client, &names(channel).source).await?;
         let behind = |extent: Extent| {
@@ -275,8 +299,9 @@ impl Relocate for Kafka {
         {
             provision::make(&self.client, &Change::Create { resource: wish }).await?;
         }
-        let lanes = provision::lanes(channel);
-        Ok(Box::new(relocate::Session::begin(&self.client, &names, &marks, task, lanes).await?))
+        let how =
+            relocate::How { lanes: provision::lanes(channel), by_origin: provision::by_origin(channel) };
+        Ok(Box::new(relocate::Session::begin(&self.client, &names, &marks, task, how).await?))
     }
 }
 

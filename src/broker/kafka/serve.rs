@@ -347,7 +347,7 @@ impl Inner {
         let group = self.consumer.group_metadata().ok_or_else(|| {
             BrokerError::new(ErrorKind::Unreachable, "carry due messages", "the group has not met yet")
         })?;
-        let all: Vec<&Record> = batch.iter().collect();
+        let all: Vec<_> = batch.iter().map(Record::sent).collect();
         for (report, record) in self.lane.write(&all)?.into_iter().zip(batch) {
             if let Err(why) = report {
                 self.lane.abort();

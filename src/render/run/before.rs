@@ -11,7 +11,7 @@ use crate::render::units::{bytes, count, minute, number};
 use crate::render::{Line, Ui};
 use crate::run::overtaken::Overtaken;
 use crate::run::pace::time_for;
-use crate::run::prepare::Prepared;
+use crate::run::prepare::{Misplaced, Prepared};
 use crate::run::recovery::Orders;
 use crate::selection::Limit;
 use crate::topology::Rate;
@@ -177,6 +177,7 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
         }
     }
     lines.extend(overtaken(&it.prepared.overtaken, summary));
+    lines.extend(misplaced(&it.prepared.misplaced));
     lines.push(Line::new());
     lines.push(format!("to        {}, set by the topology", it.target).into());
     if let Some(reach) = it.reach {
@@ -217,6 +218,18 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
     lines.push(format!("stops     {refail}{errors}").into());
     lines.push(Line::new());
     lines
+}
+
+/// K21: letters that would go elsewhere than where their message lay.
+fn misplaced(misplaced: &Misplaced) -> Option<Line> {
+    let placing = misplaced.placing.as_ref().filter(|_| misplaced.letters > 0)?;
+    let more = if misplaced.letters > misplaced.named.len() as u64 { ", …" } else { "" };
+    Some(Line::new().text("elsewhere ").bold(number(misplaced.letters)).text(format!(
+        " of them lay in another partition of {} than their key has: {}{more} ({} keeps it)",
+        placing.queue,
+        misplaced.named.join(", "),
+        placing.way_round
+    )))
 }
 
 /// K38: letters that would put something old over something new.
@@ -329,6 +342,7 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "kept": kept,
         "waiting": waiting,
         "repeated": summary.repeated,
+        "misplaced": {"letters": it.prepared.misplaced.letters, "named": it.prepared.misplaced.named},
         "overtaken": overtaken_json(&it.prepared.overtaken),
         "looking": it.prepared.cost,
         "next": next,

@@ -210,6 +210,48 @@ fn k38_letters_that_were_overtaken_are_named_and_left_where_that_is_asked_for() 
     assert_eq!(moved, BTreeSet::from([4, 5, 6]), "k123 stays, the others go");
 }
 
+#[test]
+fn k21_letters_whose_producer_places_keys_by_another_rule_are_named_and_may_keep_their_partition() {
+    let Some(shop) = Shop::new("5s") else { return };
+    let letters: Vec<_> = (0..12)
+        .map(|n| {
+            let mut letter = message(&format!("k{n}"), &format!("{{\"n\":{n}}}"));
+            let mut add = |name: &str, value: &[u8]| {
+                letter.headers.push(name, redrive::letter::Value::from_bytes(value.to_vec()));
+            };
+            add("kafka_dlt-exception-fqcn", b"com.acme.TimeoutException");
+            add("kafka_dlt-original-topic", shop.name.as_bytes());
+            // As a client does it that hashes otherwise: all in one partition.
+            add("kafka_dlt-original-partition", &2i32.to_be_bytes());
+            add("kafka_dlt-original-offset", &i64::from(n).to_be_bytes());
+            letter
+        })
+        .collect();
+    shop.app.produce(&shop.dlq(), &letters, Duration::ZERO);
+    let java: BTreeSet<usize> = shop
+        .app
+        .read(&shop.dlq())
+        .iter()
+        .filter(|read| read.partition == 2)
+        .map(super::program::number)
+        .collect();
+    let name = shop.name.as_str();
+    let dry = ["run", name, "--limit", "all", "--dry-run"];
+    let shown = shop.env.run(&dry).ok();
+    let says = format!("elsewhere {} of them lay in another partition of {name}", 12 - java.len());
+    assert!(flat(&shown.out).contains(&says), "{shown}");
+    assert!(flat(&shown.out).contains("kafka: {place_by: origin}"), "{shown}");
+    let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
+    shop.env.topology(&text.replace("kafka: {partitions: 3,", "kafka: {place_by: origin, partitions: 3,"));
+    let shown = shop.env.run(&dry).ok();
+    assert!(!shown.out.contains("elsewhere"), "{shown}");
+    let run = shop.env.run(&super::program::all(&shop, "unlimited"));
+    assert_eq!(run.code, Some(0), "{run}");
+    let target = shop.app.read(&shop.target());
+    assert_eq!(target.len(), 12);
+    assert!(target.iter().all(|read| read.partition == 2), "where their messages lay");
+}
+
 /// The call that describes topics; ids of topics came with its version 10.
 const METADATA: u16 = 3;
 

@@ -8,9 +8,11 @@ use rdkafka::consumer::Consumer;
 
 use super::{Held, Inner, receipt};
 use crate::broker::kafka::browse::{self, Extent, Reading, Step, Topic};
-use crate::broker::kafka::client::PATIENCE;
+use crate::broker::kafka::client::{Client, PATIENCE};
+use crate::broker::kafka::marks::Marks;
+use crate::broker::kafka::pointer::Pointers;
 use crate::broker::{BrokerError, Claimed, Claims, ErrorKind, Missing, Result, Want};
-use crate::letter::{Place, Position};
+use crate::letter::{Place, Position, RawLetter};
 
 /// A gap of at most this many records between two wanted letters is read over; a longer one is jumped.
 const READ_OVER: i64 = 2_000;
@@ -20,7 +22,45 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// (kafka-real §7).
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-impl Inner {
+/// Reads single letters of the dead-letter topic: one reader a partition, each of which goes on where it is.
+pub(super) struct Letters {
+    client: Client,
+    source: Topic,
+    /// What there was when the session began.
+    ends: BTreeMap<i32, Extent>,
+    /// By partition, and where its next record comes from.
+    readers: BTreeMap<i32, (Reading, i64)>,
+    /// What letters point at that are no message themselves.
+    pointers: Pointers,
+    /// When the topic was last seen to be the same.
+    looked: Instant,
+}
+
+/// What was found of wanted letters.
+#[derive(Default)]
+pub(super) struct Found {
+    /// By number.
+    pub(super) got: Vec<(u64, Place, RawLetter)>,
+    pub(super) missing: Vec<(u64, Missing)>,
+}
+
+impl Letters {
+    pub(super) fn new(client: &Client, source: &Topic, extents: &[Extent], pointers: Pointers) -> Self {
+        Self {
+            client: client.clone(),
+            source: source.clone(),
+            ends: extents.iter().map(|extent| (extent.partition, *extent)).collect(),
+            readers: BTreeMap::new(),
+            pointers,
+            looked: Instant::now(),
+        }
+    }
+
+    /// What there was when the session began.
+    pub(super) fn ends(&self) -> Vec<Extent> {
+        self.ends.values().copied().collect()
+    }
+
     /// Is the dead-letter topic still the one of the snapshot?
     fn same_topic(&mut self) -> Result<()> {
         if self.looked.elapsed() < LOOK_AGAIN {
@@ -30,40 +70,44 @@ impl Inner {
         Topic::same(&self.client, &self.source)
     }
 
-    /// Reads the wanted letters; on Kafka a claim is nothing but that.
-    pub(super) fn claim(&mut self, next: &[(u64, Position)], limit: usize) -> Result<Claims> {
+    /// The wanted letters that no mark hides, in order of their numbers. Blocks.
+    pub(super) fn find<'a>(
+        &mut self,
+        marks: &Marks,
+        next: impl Iterator<Item = (u64, &'a Position)>,
+    ) -> Result<Found> {
         self.same_topic()?;
-        let mut claims = Claims::default();
+        let mut found = Found::default();
         let mut by_partition: BTreeMap<i32, Vec<(i64, u64)>> = BTreeMap::new();
-        for (seq, position) in next.iter().take(limit) {
+        for (seq, position) in next {
             match browse::place_of(position) {
-                Some((id, place)) if id == self.source.id && !self.marks.has(place) => {
-                    by_partition.entry(place.partition).or_default().push((place.offset, *seq));
+                Some((id, place)) if id == self.source.id && !marks.has(place) => {
+                    by_partition.entry(place.partition).or_default().push((place.offset, seq));
                 }
+                Some((id, _)) if id == self.source.id => found.missing.push((seq, Missing::Moved)),
                 // Another topic's: not here.
-                Some((id, _)) if id == self.source.id => claims.missing.push((*seq, Missing::Moved)),
-                _ => claims.missing.push((*seq, Missing::NotSeen)),
+                _ => found.missing.push((seq, Missing::NotSeen)),
             }
         }
         for (partition, mut wanted) in by_partition {
             wanted.sort_unstable();
-            self.read(partition, &wanted, &mut claims)?;
+            self.read(partition, &wanted, &mut found)?;
         }
-        claims.got.sort_by_key(|claimed| claimed.seq);
-        Ok(claims)
+        found.got.sort_by_key(|(seq, ..)| *seq);
+        Ok(found)
     }
 
     /// Reads wanted offsets of one partition, in ascending order.
-    fn read(&mut self, partition: i32, wanted: &[(i64, u64)], claims: &mut Claims) -> Result<()> {
+    fn read(&mut self, partition: i32, wanted: &[(i64, u64)], found: &mut Found) -> Result<()> {
         let mut left = wanted.iter().copied().peekable();
         while let Some(&(offset, seq)) = left.peek() {
             let Some(extent) = self.ends.get(&partition).copied() else {
-                claims.missing.push((seq, Missing::NotSeen));
+                found.missing.push((seq, Missing::NotSeen));
                 left.next();
                 continue;
             };
             if offset >= extent.end {
-                claims.missing.push((seq, Missing::NotSeen));
+                found.missing.push((seq, Missing::NotSeen));
                 left.next();
                 continue;
             }
@@ -78,7 +122,7 @@ impl Inner {
             }
             let Some((reading, at)) = self.readers.get_mut(&partition) else { continue };
             let silent = Instant::now();
-            let found = loop {
+            let here = loop {
                 match reading.step(Duration::from_millis(50)) {
                     Ok(Step::Record(record)) => {
                         let here = record.offset();
@@ -103,7 +147,7 @@ impl Inner {
                     Err(error) => return Err(error),
                 }
             };
-            match found {
+            match here {
                 Some((here, mut letter)) => {
                     self.pointers.follow(&mut letter, Want { bodies: true, moved: true })?;
                     let mut letter = Some(letter);
@@ -111,13 +155,9 @@ impl Inner {
                         if offset == here
                             && let Some(letter) = letter.take()
                         {
-                            self.claims += 1;
-                            let place = Place { partition, offset };
-                            self.held.insert(place, Held { claim: self.claims, seq });
-                            let receipt = receipt(&self.source.id, place, self.claims);
-                            claims.got.push(Claimed { seq, receipt, letter });
+                            found.got.push((seq, Place { partition, offset }, letter));
                         } else {
-                            claims.missing.push((seq, Missing::Gone));
+                            found.missing.push((seq, Missing::Gone));
                         }
                         left.next();
                     }
@@ -127,7 +167,7 @@ impl Inner {
                     self.readers.remove(&partition);
                     let low = self.low(partition)?;
                     let gone = offset < low || offset >= extent.low;
-                    claims.missing.push((seq, if gone { Missing::Gone } else { Missing::NotSeen }));
+                    found.missing.push((seq, if gone { Missing::Gone } else { Missing::NotSeen }));
                     left.next();
                 }
             }
@@ -140,5 +180,21 @@ impl Inner {
         marks
             .map(|(low, _)| low)
             .map_err(|error| self.client.error(&format!("read the offsets of {}", self.source.name), &error))
+    }
+}
+
+impl Inner {
+    /// Reads the wanted letters; on Kafka a claim is nothing but that.
+    pub(super) fn claim(&mut self, next: &[(u64, Position)], limit: usize) -> Result<Claims> {
+        let wanted = next.iter().take(limit).map(|(seq, position)| (*seq, position));
+        let found = self.letters.find(&self.marks, wanted)?;
+        let mut claims = Claims { missing: found.missing, ..Claims::default() };
+        for (seq, place, letter) in found.got {
+            self.claims += 1;
+            self.held.insert(place, Held { claim: self.claims, seq });
+            let receipt = receipt(&self.source.id, place, self.claims);
+            claims.got.push(Claimed { seq, receipt, letter });
+        }
+        Ok(claims)
     }
 }

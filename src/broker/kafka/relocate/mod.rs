@@ -18,7 +18,7 @@ use super::browse::{self, Extent, Reading, Step, Topic};
 use super::client::{Client, PATIENCE};
 use super::marks::{self, Lock, Marks};
 use super::pointer::Pointers;
-use super::producer::{Lane, Record, Report};
+use super::producer::{Lane, Record, Report, Sent};
 use crate::broker::{
     Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Names, Outgoing, Proof, Published, Receipt,
     Result, Settled, Task, Want,
@@ -42,18 +42,12 @@ struct Inner {
     more_lanes: Vec<Lane>,
     marks: Marks,
     lock: Lock,
-    /// One reader a partition, where its next record comes from.
-    readers: BTreeMap<i32, (Reading, i64)>,
-    /// What letters point at that are no message themselves.
-    pointers: Pointers,
+    letters: claim::Letters,
     /// Copies keep their messages' first times (`--keep-timestamp`).
     keeps_times: bool,
-    ends: BTreeMap<i32, Extent>,
     /// Claimed and neither moved nor released.
     held: BTreeMap<Place, Held>,
     claims: u64,
-    /// When the topic was last seen to be the same.
-    looked: Instant,
     /// The last transaction did not end as it should: fence and read the marks before the next.
     broken: bool,
     /// From where letters of this run that died again are looked for.
@@ -81,6 +75,15 @@ fn place_of_receipt(receipt: &Receipt, topic_id: &str) -> Option<(u64, Place)> {
     (id == topic_id).then_some((claim.parse().ok()?, place))
 }
 
+/// What a channel says of its runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Transactions side by side.
+    pub(super) lanes: u32,
+    /// Copies go to the partition that their message first lay in, where it is known.
+    pub(super) by_origin: bool,
+}
+
 /// The session of one run.
 pub(super) struct Session {
     inner: Option<Box<Inner>>,
@@ -93,7 +96,7 @@ impl Session {
         names: &Names,
         marks_topic: &str,
         task: &Task,
-        lanes: u32,
+        how: How,
     ) -> Result<Self> {
         let dead_letters = names.dead_letter.as_str();
         let source = Topic::read(client, dead_letters).await?;
@@ -106,7 +109,7 @@ impl Session {
             )
             .hint("select again"));
         }
-        let (target, goes_to) = open::target(client, &task.target, source.partitions).await?;
+        let (target, goes_to) = open::target(client, names, &task.target, &source, how.by_origin).await?;
         let begin = Begin {
             extents: source.extents(client).await?,
             ends: goes_to.extents(client).await?,
@@ -116,7 +119,7 @@ impl Session {
             task: task.clone(),
             source,
             target,
-            lanes,
+            lanes: how.lanes,
         };
         let opened = tokio::task::spawn_blocking(move || open::open(begin));
         let inner =
@@ -145,7 +148,7 @@ impl Session {
 
 /// A transaction of records that must not be refused; on a plain lane each of them by itself.
 fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
-    let all: Vec<&Record> = records.iter().collect();
+    let all: Vec<_> = records.iter().map(Record::sent).collect();
     for (report, record) in lane.write(&all)?.into_iter().zip(records) {
         if let Err(why) = report {
             lane.abort();
@@ -158,7 +161,7 @@ fn write_all(client: &Client, lane: &Lane, records: &[Record]) -> Result<()> {
 
 impl Inner {
     /// Writes in a transaction that stays open; what fails is aborted, and the next one is fenced first.
-    fn write(&mut self, records: &[&Record]) -> Result<Vec<Report>> {
+    fn write(&mut self, records: &[Sent<'_>]) -> Result<Vec<Report>> {
         let written = self.lane.write(records);
         self.broken |= written.is_err();
         written.map_err(|error| fenced(&self.lane, error))
@@ -228,8 +231,7 @@ impl Inner {
 
     /// Marks whose letters retention took since the run began: nobody asks for them any more.
     fn outlived(&self) -> Vec<Record> {
-        let lows: Vec<Extent> = self.ends.values().copied().collect();
-        let gone = self.marks.outlived(&lows, TOMBSTONES);
+        let gone = self.marks.outlived(&self.letters.ends(), TOMBSTONES);
         gone.into_iter()
             .flat_map(|place| marks::tombstones(&self.marks_topic, &self.source.id, place))
             .collect()
@@ -320,13 +322,13 @@ impl Mover for Session {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = batch.to_vec();
-        self.step(move |inner| inner.transfer(batch)).await
+        let batch = Arc::new(batch.to_vec());
+        self.step(move |inner| inner.transfer(&batch)).await
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {
         let (batch, count) = (batch.to_vec(), batch.len());
-        let sent = self.step(move |inner| inner.publish(batch)).await;
+        let sent = self.step(move |inner| inner.publish(&batch)).await;
         match sent {
             Ok(answers) => answers,
             Err(error) => (0..count).map(|_| Err(error.clone())).collect(),

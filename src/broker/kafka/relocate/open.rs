@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::claim::Letters;
 use super::{Inner, plain, write_all};
 use crate::broker::kafka::browse::{Extent, Topic};
 use crate::broker::kafka::client::{Client, PATIENCE};
 use crate::broker::kafka::marks::{self, Began, Lock};
 use crate::broker::kafka::pointer::Pointers;
 use crate::broker::kafka::producer::{DELIVERY, Lane};
-use crate::broker::{BrokerError, ErrorKind, Result, Task};
+use crate::broker::{BrokerError, ErrorKind, Names, Result, Task};
 
 /// Facts of the topic that copies go to.
 #[derive(Debug, Clone)]
@@ -21,13 +22,22 @@ pub(super) struct Target {
     pub(super) compacted: bool,
     /// Partitions of the dead-letter topic: a number means the same in both if they are as many.
     pub(super) same_partitions: bool,
+    pub(super) partitions: i32,
+    /// Topics whose partitions mean the same, where copies go by their origin.
+    pub(super) origins: Vec<String>,
     pub(super) append_time: bool,
     pub(super) retention: Option<Duration>,
     /// How far back a record's time may lie.
     pub(super) before_max: Option<Duration>,
 }
 
-pub(super) async fn target(client: &Client, name: &str, partitions: i32) -> Result<(Target, Topic)> {
+pub(super) async fn target(
+    client: &Client,
+    names: &Names,
+    name: &str,
+    dead_letters: &Topic,
+    by_origin: bool,
+) -> Result<(Target, Topic)> {
     let topic = Topic::read(client, name).await?;
     let asked = name.to_owned();
     let settings = client
@@ -37,11 +47,20 @@ pub(super) async fn target(client: &Client, name: &str, partitions: i32) -> Resu
         .await?;
     let value =
         |key: &str| settings.iter().find(|entry| entry.name == key).and_then(|entry| entry.value.clone());
+    let mut origins = Vec::new();
+    if by_origin {
+        origins.push(name.to_owned());
+        if names.source != name && Topic::read(client, &names.source).await?.partitions == topic.partitions {
+            origins.push(names.source.clone());
+        }
+    }
     let target = Target {
         name: name.into(),
         max_bytes: value("max.message.bytes").and_then(|text| text.parse().ok()).unwrap_or(1_048_588),
         compacted: value("cleanup.policy").is_some_and(|text| text.contains("compact")),
-        same_partitions: topic.partitions == partitions,
+        same_partitions: topic.partitions == dead_letters.partitions,
+        partitions: topic.partitions,
+        origins,
         append_time: topic.append_time,
         retention: topic.retention,
         before_max: value("message.timestamp.before.max.ms")
@@ -135,7 +154,7 @@ pub(super) fn open(begin: Begin) -> Result<Inner> {
         write_all(client, &lane, &[marks::began(topic, &source.id, &began)])?;
         marks.began = Some(began);
     }
-    let ends = begin.extents.iter().map(|extent| (extent.partition, *extent)).collect();
+    let letters = Letters::new(&begin.client, &begin.source, &begin.extents, begin.pointers);
     let seen = begin.extents.iter().map(|extent| Extent { low: extent.end, ..*extent }).collect();
     Ok(Inner {
         client: begin.client,
@@ -147,13 +166,10 @@ pub(super) fn open(begin: Begin) -> Result<Inner> {
         more_lanes,
         marks,
         lock,
-        readers: BTreeMap::new(),
-        pointers: begin.pointers,
+        letters,
         keeps_times: false,
-        ends,
         held: BTreeMap::new(),
         claims: 0,
-        looked: Instant::now(),
         broken: false,
         seen,
         refailed: 0,

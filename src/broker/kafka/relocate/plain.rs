@@ -3,6 +3,7 @@
 //! whose answer was lost is looked for in the target, from where the run began.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer;
@@ -10,7 +11,7 @@ use rdkafka::consumer::Consumer;
 use super::{Inner, Session};
 use crate::broker::kafka::browse::{self, Extent, Reading, Step, Topic};
 use crate::broker::kafka::client::PATIENCE;
-use crate::broker::kafka::producer::Record;
+use crate::broker::kafka::producer::Sent;
 use crate::broker::{BrokerError, ErrorKind, Outgoing, Proof, Published, Result, Want};
 use crate::letter::Place;
 use crate::stamp;
@@ -80,14 +81,15 @@ impl Inner {
     }
 
     /// Sends copies, each counted by its own answer.
-    pub(super) fn publish_plain(&mut self, mut batch: Vec<Outgoing>) -> Result<Vec<Result<Published>>> {
+    pub(super) fn publish_plain(&mut self, batch: &[Outgoing]) -> Result<Vec<Result<Published>>> {
         self.look_at_lock(WATCH)?;
         let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
-        let mut copies: Vec<(usize, Record)> = Vec::with_capacity(batch.len());
-        for (index, letter) in batch.iter_mut().enumerate() {
+        let mut copies: Vec<(usize, Sent<'_>)> = Vec::with_capacity(batch.len());
+        let topic = Arc::clone(&self.target.name);
+        for (index, letter) in batch.iter().enumerate() {
             match browse::place_of(&letter.position) {
-                Some((_, place)) => match self.record(&mut letter.message, place) {
-                    Ok(copy) => copies.push((index, copy)),
+                Some((_, place)) => match self.fit(&letter.message, place) {
+                    Ok(fit) => copies.push((index, fit.sent(&topic, &letter.message))),
                     Err(error) => answers[index] = Some(Err(error)),
                 },
                 None => {
@@ -96,7 +98,7 @@ impl Inner {
                 }
             }
         }
-        let records: Vec<&Record> = copies.iter().map(|(_, copy)| copy).collect();
+        let records: Vec<Sent<'_>> = copies.iter().map(|(_, copy)| *copy).collect();
         let sent = self.lane.send_each(&records);
         let rejected = |answer: &Result<(i32, i64)>| {
             answer.as_ref().is_err_and(|error| error.kind == ErrorKind::Rejected)
@@ -105,7 +107,7 @@ impl Inner {
         let together = sent.iter().filter(|answer| rejected(answer)).count() > 1;
         for ((index, copy), answer) in copies.iter().zip(sent) {
             let answer = match together && rejected(&answer) {
-                true => self.lane.send_each(&[copy]).pop().unwrap_or(answer),
+                true => self.lane.send_each(&[*copy]).pop().unwrap_or(answer),
                 false => answer,
             };
             let at = |(partition, offset)| Published { at: Some(format!("p{partition}o{offset}")) };

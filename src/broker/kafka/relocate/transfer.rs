@@ -10,7 +10,7 @@ use super::open::Target;
 use super::{Inner, fenced, place_of_receipt};
 use crate::broker::kafka::browse;
 use crate::broker::kafka::marks;
-use crate::broker::kafka::producer::{Lane, Record, Report, Undelivered};
+use crate::broker::kafka::producer::{Lane, Record, Report, Sent, Undelivered};
 use crate::broker::{BrokerError, ErrorKind, Fate, Outgoing, Published, Receipt, Result, Settled};
 use crate::clock::Time;
 use crate::letter::{Message, Place, Value};
@@ -33,7 +33,7 @@ enum Part {
 }
 
 /// One transaction of these records.
-fn attempt(lane: &Lane, records: &[&Record]) -> Part {
+fn attempt(lane: &Lane, records: &[Sent<'_>]) -> Part {
     let begun = std::time::Instant::now();
     let reports = match lane.write(records) {
         Ok(reports) => reports,
@@ -65,29 +65,55 @@ fn lane_of(group: Option<&str>, place: Place, lanes: usize) -> usize {
     usize::try_from(hasher.finish() % lanes.max(1) as u64).unwrap_or(0)
 }
 
+/// How a copy is placed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fit {
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+}
+
+impl Fit {
+    /// The record that a copy becomes.
+    pub(super) fn sent<'a>(&self, topic: &'a str, message: &'a Message) -> Sent<'a> {
+        Sent {
+            topic,
+            partition: self.partition,
+            key: message.key.as_deref(),
+            value: message.body.as_deref(),
+            headers: &message.headers,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
 /// A batch on its way.
-struct Batch {
-    letters: Vec<Outgoing>,
-    records: Vec<Option<(Record, Place)>>,
+struct Batch<'a> {
+    letters: &'a [Outgoing],
+    topic: Arc<str>,
+    /// What goes: how, and of which letter of the dead-letter topic.
+    fits: Vec<Option<(Fit, Place)>>,
     fates: Vec<Option<Fate>>,
 }
 
-impl Batch {
+impl Batch<'_> {
     /// The copies of a part, then their marks.
-    fn together<'a>(&'a self, part: &[usize], notes: &'a [Record]) -> Vec<&'a Record> {
-        let copies = part.iter().filter_map(|index| self.records[*index].as_ref().map(|(copy, _)| copy));
-        copies.chain(notes).collect()
+    fn together<'b>(&'b self, part: &[usize], notes: &'b [Record]) -> Vec<Sent<'b>> {
+        let copy = |index: &usize| {
+            let (fit, _) = self.fits[*index].as_ref()?;
+            Some(fit.sent(&self.topic, &self.letters[*index].message))
+        };
+        part.iter().filter_map(copy).chain(notes.iter().map(Record::sent)).collect()
     }
 
     /// This letter does not go: whatever stands behind it in its group does not either (t08, m23).
     fn drop_out(&mut self, index: usize, fate: Fate) {
         self.fates[index] = Some(fate);
-        self.records[index] = None;
+        self.fits[index] = None;
         let Some(group) = self.letters[index].group.as_deref() else { return };
         for behind in index + 1..self.letters.len() {
             if self.fates[behind].is_none() && self.letters[behind].group.as_deref() == Some(group) {
                 self.fates[behind] = Some(Fate::Withdrawn);
-                self.records[behind] = None;
+                self.fits[behind] = None;
             }
         }
     }
@@ -95,7 +121,7 @@ impl Batch {
 
 impl Inner {
     /// One transaction; in halves if a record is refused, until the one is known.
-    pub(super) fn transfer(&mut self, letters: Vec<Outgoing>) -> Result<Vec<Fate>> {
+    pub(super) fn transfer(&mut self, letters: &[Outgoing]) -> Result<Vec<Fate>> {
         self.mend()?;
         if self.lane.is_plain() {
             let why = "this user may not use transactions";
@@ -103,18 +129,18 @@ impl Inner {
         }
         let count = letters.len();
         let mut batch = Batch {
-            records: letters.iter().map(|_| None).collect(),
+            fits: letters.iter().map(|_| None).collect(),
             fates: letters.iter().map(|_| None).collect(),
+            topic: Arc::clone(&self.target.name),
             letters,
         };
-        for index in 0..count {
+        for (index, letter) in letters.iter().enumerate() {
             if batch.fates[index].is_some() {
                 continue;
             }
-            let letter = &mut batch.letters[index];
             match self.held_place(&letter.receipt) {
-                Some(place) if !self.marks.has(place) => match self.record(&mut letter.message, place) {
-                    Ok(record) => batch.records[index] = Some((record, place)),
+                Some(place) if !self.marks.has(place) => match self.fit(&letter.message, place) {
+                    Ok(fit) => batch.fits[index] = Some((fit, place)),
                     Err(error) => batch.drop_out(index, Fate::Refused(error)),
                 },
                 _ => batch.drop_out(index, Fate::Lost),
@@ -133,20 +159,20 @@ impl Inner {
 
     /// A large batch goes in a transaction per lane, side by side; a group stays in one of them. What a lane commits
     /// is moved, whatever becomes of the others.
-    fn commit_in_lanes(&mut self, batch: &mut Batch, all: &[usize]) -> Result<()> {
+    fn commit_in_lanes(&mut self, batch: &mut Batch<'_>, all: &[usize]) -> Result<()> {
         let lanes = 1 + self.more_lanes.len();
         if lanes == 1 || all.len() < SIDE_BY_SIDE * lanes {
             return self.commit(batch, all);
         }
         let mut parts: Vec<Vec<usize>> = vec![Vec::new(); lanes];
         for index in all {
-            if let Some((_, place)) = &batch.records[*index] {
+            if let Some((_, place)) = &batch.fits[*index] {
                 parts[lane_of(batch.letters[*index].group.as_deref(), *place, lanes)].push(*index);
             }
         }
         let notes: Vec<Vec<Record>> = parts.iter().map(|part| self.notes(batch, part)).collect();
         let done: Vec<Part> = {
-            let records: Vec<Vec<&Record>> =
+            let records: Vec<Vec<Sent<'_>>> =
                 parts.iter().zip(&notes).map(|(p, n)| batch.together(p, n)).collect();
             let lanes = std::iter::once(&mut self.lane).chain(&mut self.more_lanes);
             std::thread::scope(|scope| {
@@ -183,19 +209,19 @@ impl Inner {
     }
 
     /// The marks of a part of a batch.
-    fn notes(&self, batch: &Batch, part: &[usize]) -> Vec<Record> {
+    fn notes(&self, batch: &Batch<'_>, part: &[usize]) -> Vec<Record> {
         let now = self.client.clock.now();
         let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
         let note = |index: &usize| {
-            let (_, place) = batch.records[*index].as_ref()?;
+            let (_, place) = batch.fits[*index].as_ref()?;
             Some(marks::mark(topic, id, *place, run, batch.letters[*index].seq, now))
         };
         part.iter().filter_map(note).collect()
     }
 
-    fn take_moved(&mut self, batch: &mut Batch, part: &[usize], reports: &[Report]) {
+    fn take_moved(&mut self, batch: &mut Batch<'_>, part: &[usize], reports: &[Report]) {
         for (index, report) in part.iter().zip(reports) {
-            if let Some((_, place)) = batch.records[*index].take() {
+            if let Some((_, place)) = batch.fits[*index].take() {
                 self.marks.add(place);
                 self.held.remove(&place);
             }
@@ -203,9 +229,8 @@ impl Inner {
         }
     }
 
-    fn commit(&mut self, batch: &mut Batch, indexes: &[usize]) -> Result<()> {
-        let open: Vec<usize> =
-            indexes.iter().copied().filter(|index| batch.records[*index].is_some()).collect();
+    fn commit(&mut self, batch: &mut Batch<'_>, indexes: &[usize]) -> Result<()> {
+        let open: Vec<usize> = indexes.iter().copied().filter(|index| batch.fits[*index].is_some()).collect();
         if open.is_empty() {
             return Ok(());
         }
@@ -252,29 +277,30 @@ impl Inner {
     }
 
     /// Copies without marks, each in a transaction of its own with a note that it was made: what proves it.
-    pub(super) fn publish(&mut self, mut batch: Vec<Outgoing>) -> Result<Vec<Result<Published>>> {
+    pub(super) fn publish(&mut self, batch: &[Outgoing]) -> Result<Vec<Result<Published>>> {
         self.mend()?;
         if self.lane.is_plain() {
             return self.publish_plain(batch);
         }
         let mut answers = Vec::with_capacity(batch.len());
-        for letter in &mut batch {
+        for letter in batch {
             answers.push(self.publish_one(letter));
         }
         Ok(answers)
     }
 
-    fn publish_one(&mut self, letter: &mut Outgoing) -> Result<Published> {
+    fn publish_one(&mut self, letter: &Outgoing) -> Result<Published> {
         let place = browse::place_of(&letter.position).map(|(_, place)| place);
         let Some(place) = place else {
             return Err(BrokerError::new(ErrorKind::Other, "send a copy", "the letter has no place"));
         };
         self.mend()?;
-        let copy = self.record(&mut letter.message, place)?;
+        let fit = self.fit(&letter.message, place)?;
         let now = self.client.clock.now();
         let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
         let note = marks::sent(topic, id, place, run, letter.seq, now);
-        let reports = self.write(&[&copy, &note])?;
+        let target = Arc::clone(&self.target.name);
+        let reports = self.write(&[fit.sent(&target, &letter.message), note.sent()])?;
         if let Some(why) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
             self.lane.abort();
             self.broken = true;
@@ -315,14 +341,15 @@ impl Inner {
             .collect())
     }
 
-    /// The record that a copy becomes; takes the copy's headers.
-    pub(super) fn record(&self, message: &mut Message, place: Place) -> Result<Record> {
+    /// How a copy is placed at the target, or why that would refuse it.
+    pub(super) fn fit(&self, message: &Message, place: Place) -> Result<Fit> {
+        let partition = partition(&self.target, message, place)?;
         let timestamp = match self.keeps_times {
             true => kept_time(&self.target, message, self.client.clock.now())?,
             // K16: never the old time, which retention would act on; it stands in a header.
             false => None,
         };
-        Ok(Record { timestamp, ..record(&self.target, message, place)? })
+        Ok(Fit { partition, timestamp })
     }
 
     /// Where a claimed letter lies, if this claim of it still holds.
@@ -332,8 +359,8 @@ impl Inner {
     }
 }
 
-/// The record that a copy becomes, or why the target would refuse it, which would fail its whole batch.
-fn record(target: &Target, message: &mut Message, place: Place) -> Result<Record> {
+/// Where a copy goes, by key if nowhere; or why the target would refuse it, which would fail its whole batch.
+fn partition(target: &Target, message: &Message, place: Place) -> Result<Option<i32>> {
     let refuse = |code: &str, why: String| {
         Err(BrokerError::new(ErrorKind::Rejected, format!("send to {}", target.name), why).code(code))
     };
@@ -363,17 +390,21 @@ fn record(target: &Target, message: &mut Message, place: Place) -> Result<Record
     }
     // By key as Java does it; without a key the partition it lay in, which keeps the order among such, where the
     // number means the same in both topics (K20).
-    let partition = match message.key {
+    let first = || {
+        let place: serde_json::Value =
+            serde_json::from_str(message.headers.last_text(stamp::ORIGIN)?).ok()?;
+        let known = target.origins.iter().any(|topic| place["topic"] == topic.as_str());
+        let partition = i32::try_from(place["partition"].as_i64().filter(|_| known)?).ok()?;
+        (0..target.partitions).contains(&partition).then_some(partition)
+    };
+    if !target.origins.is_empty()
+        && let Some(partition) = first()
+    {
+        return Ok(Some(partition));
+    }
+    Ok(match message.key {
         Some(_) => None,
         None => target.same_partitions.then_some(place.partition),
-    };
-    Ok(Record {
-        topic: Arc::clone(&target.name),
-        partition,
-        key: message.key.clone(),
-        value: message.body.clone(),
-        headers: std::mem::take(&mut message.headers),
-        timestamp: None,
     })
 }
 

@@ -3,6 +3,7 @@
 //! transactions publishes, then marks (`plain`).
 
 mod claim;
+mod look;
 mod open;
 mod plain;
 mod transfer;
@@ -20,8 +21,8 @@ use super::marks::{self, Lock, Marks};
 use super::pointer::Pointers;
 use super::producer::{Lane, Record, Report, Sent};
 use crate::broker::{
-    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Mover, Names, Outgoing, Proof, Published, Receipt,
-    Result, Settled, Task, Want,
+    Ask, BrokerError, Claims, ErrorKind, Fate, Intent, Looker, Mover, Names, Outgoing, Proof, Published,
+    Receipt, Result, Settled, Task, Want,
 };
 use crate::letter::{Place, Position};
 use crate::stamp;
@@ -43,6 +44,7 @@ struct Inner {
     marks: Marks,
     lock: Lock,
     letters: claim::Letters,
+    names: Names,
     /// Copies keep their messages' first times (`--keep-timestamp`).
     keeps_times: bool,
     /// Claimed and neither moved nor released.
@@ -63,6 +65,9 @@ struct Held {
     claim: u64,
     seq: u64,
 }
+
+/// The claim of letters that were only looked at: good as long as no mark hides the letter.
+const LOOKED: u64 = 0;
 
 fn receipt(topic_id: &str, place: Place, claim: u64) -> Receipt {
     Receipt(format!("{claim}/{}", browse::position(topic_id, place).as_str()))
@@ -114,6 +119,7 @@ impl Session {
             extents: source.extents(client).await?,
             ends: goes_to.extents(client).await?,
             pointers: Pointers::new(client, names),
+            names: names.clone(),
             client: client.clone(),
             marks_topic: Arc::from(marks_topic),
             task: task.clone(),
@@ -322,8 +328,16 @@ impl Mover for Session {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let batch = Arc::new(batch.to_vec());
+        self.transfer_shared(&Arc::new(batch.to_vec())).await
+    }
+
+    async fn transfer_shared(&mut self, batch: &Arc<Vec<Outgoing>>) -> Result<Vec<Fate>> {
+        let batch = Arc::clone(batch);
         self.step(move |inner| inner.transfer(&batch)).await
+    }
+
+    async fn looker(&mut self) -> Option<Box<dyn Looker>> {
+        Some(Box::new(look::Beside::of(self)?))
     }
 
     async fn publish(&mut self, batch: &[Outgoing]) -> Vec<Result<Published>> {

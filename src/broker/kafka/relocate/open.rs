@@ -86,6 +86,7 @@ pub(super) struct Begin {
     /// Of the target.
     pub(super) ends: Vec<Extent>,
     pub(super) pointers: Pointers,
+    pub(super) names: Names,
     pub(super) lanes: u32,
 }
 
@@ -167,6 +168,7 @@ pub(super) fn open(begin: Begin) -> Result<Inner> {
         marks,
         lock,
         letters,
+        names: begin.names,
         keeps_times: false,
         held: BTreeMap::new(),
         claims: 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::open::Target;
-use super::{Inner, fenced, place_of_receipt};
+use super::{Inner, LOOKED, fenced, place_of_receipt};
 use crate::broker::kafka::browse;
 use crate::broker::kafka::marks;
 use crate::broker::kafka::producer::{Lane, Record, Report, Sent, Undelivered};
@@ -355,6 +355,9 @@ impl Inner {
     /// Where a claimed letter lies, if this claim of it still holds.
     fn held_place(&self, receipt: &Receipt) -> Option<Place> {
         let (claim, place) = place_of_receipt(receipt, &self.source.id)?;
+        if claim == LOOKED {
+            return Some(place);
+        }
         self.held.get(&place).filter(|held| held.claim == claim).map(|_| place)
     }
 }

@@ -52,6 +52,8 @@ struct Inner {
     claims: u64,
     /// The last transaction did not end as it should: fence and read the marks before the next.
     broken: bool,
+    /// Somebody took over, who has perhaps not written the lock yet: a fence of ours would hit them.
+    lost: bool,
     /// From where letters of this run that died again are looked for.
     seen: Vec<Extent>,
     refailed: u64,
@@ -65,6 +67,9 @@ struct Held {
     claim: u64,
     seq: u64,
 }
+
+/// How long a successor takes from its fence to its lock, with room.
+const SUCCESSOR: Duration = Duration::from_secs(1);
 
 /// The claim of letters that were only looked at: good as long as no mark hides the letter.
 const LOOKED: u64 = 0;
@@ -169,27 +174,47 @@ impl Inner {
     /// Writes in a transaction that stays open; what fails is aborted, and the next one is fenced first.
     fn write(&mut self, records: &[Sent<'_>]) -> Result<Vec<Report>> {
         let written = self.lane.write(records);
-        self.broken |= written.is_err();
-        written.map_err(|error| fenced(&self.lane, error))
+        written.map_err(|error| self.went_wrong(fenced(&self.lane, error)))
     }
 
     fn write_all(&mut self, records: &[Record]) -> Result<()> {
         let written = write_all(&self.client, &self.lane, records);
-        self.broken |= written.is_err();
         self.watch.wrote(records.len());
-        written.map_err(|error| fenced(&self.lane, error))
+        written.map_err(|error| self.went_wrong(fenced(&self.lane, error)))
+    }
+
+    /// A transaction did not end as it should.
+    fn went_wrong(&mut self, error: BrokerError) -> BrokerError {
+        self.broken = true;
+        self.lost |= error.kind == ErrorKind::Fenced;
+        error
     }
 
     /// After a transaction that did not end as it should.
     fn mend(&mut self) -> Result<()> {
-        if self.broken { self.fence() } else { Ok(()) }
+        match (self.lost, self.broken) {
+            (true, _) => Err(self.is_taken_over()),
+            (false, true) => self.fence(),
+            (false, false) => Ok(()),
+        }
+    }
+
+    fn is_taken_over(&self) -> BrokerError {
+        let action = format!("move letters of {}", self.source.name);
+        taken_over(BrokerError::new(ErrorKind::Fenced, action, String::new()))
     }
 
     /// New producers under the same ids, behind which nothing sent before can be committed, and the marks as they
     /// then are (protocol §4.1). Not if somebody took over: that would fence the successor.
     fn fence(&mut self) -> Result<()> {
         self.broken = true;
-        self.read_marks(false)?;
+        // Fenced, and taken for too old: a successor may be about to write its lock, in a transaction that is open yet.
+        // Otherwise the open transaction is perhaps our own, which must not wait for itself (t13).
+        let aged = self.lane.is_over();
+        if aged {
+            std::thread::sleep(SUCCESSOR);
+        }
+        self.read_marks(aged)?;
         self.lane = self.lane.renewed()?;
         for lane in &mut self.more_lanes {
             *lane = lane.renewed()?;
@@ -209,11 +234,7 @@ impl Inner {
 
     fn mine(&self) -> Result<()> {
         match &self.marks.lock {
-            Some(lock) if lock.owner != self.task.owner => Err(taken_over(BrokerError::new(
-                ErrorKind::Fenced,
-                format!("move letters of {}", self.source.name),
-                String::new(),
-            ))),
+            Some(lock) if lock.owner != self.task.owner => Err(self.is_taken_over()),
             _ => Ok(()),
         }
     }

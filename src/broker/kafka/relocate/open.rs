@@ -173,6 +173,7 @@ pub(super) fn open(begin: Begin) -> Result<Inner> {
         held: BTreeMap::new(),
         claims: 0,
         broken: false,
+        lost: false,
         seen,
         refailed: 0,
         watch: plain::Watch::default(),

@@ -150,7 +150,7 @@ impl Inner {
         if let Err(error) = self.commit_in_lanes(&mut batch, &all) {
             // What was committed before stays so: only the marks can say what that was.
             let some = batch.fates.iter().any(|fate| matches!(fate, Some(Fate::Moved(_))));
-            self.broken = true;
+            let error = self.went_wrong(error);
             let kind = if some && error.kind != ErrorKind::Fenced { ErrorKind::Unknown } else { error.kind };
             return Err(BrokerError { kind, ..error });
         }
@@ -311,8 +311,8 @@ impl Inner {
             return Err(BrokerError { kind, ..error });
         }
         if let Err(error) = self.lane.commit() {
-            self.broken = true;
-            return Err(fenced(&self.lane, error));
+            let error = fenced(&self.lane, error);
+            return Err(self.went_wrong(error));
         }
         Ok(Published { at: reports.first().and_then(at) })
     }

@@ -190,13 +190,11 @@ pub fn of_the_living(raw: &RawLetter, channel: &Channel) -> (Option<String>, Opt
 pub fn sent_before(headers: &Headers) -> (u32, Option<(String, u64)>) {
     let (mut redriven, mut sent) = (0, None);
     for header in headers {
-        match header.name.as_str() {
-            stamp::COUNT => {
-                let count = header.value.integer_or_digits().and_then(|n| u32::try_from(n).ok());
-                redriven = count.unwrap_or(redriven);
-            }
-            stamp::RUN => sent = header.value.text().and_then(sent_by).or(sent),
-            _ => {}
+        if header.name == stamp::COUNT {
+            let count = header.value.integer_or_digits().and_then(|n| u32::try_from(n).ok());
+            redriven = count.unwrap_or(redriven);
+        } else if header.name == stamp::RUN {
+            sent = header.value.text().and_then(sent_by).or(sent);
         }
     }
     (redriven, sent)

@@ -239,9 +239,11 @@ pub fn read_declared(letter: &RawLetter, convention: Option<&FailureConvention>)
     for index in gate::to_ask(&look) {
         let dialect = DIALECTS[index];
         if let Some(known) = dialect.recognise(&look) {
-            let mut says = Testimony::default();
-            dialect.read(&look, &mut says);
-            spoken.push(merge::Spoken::new(dialect, known, says));
+            // Its words are put where they stay: they are long.
+            spoken.push(merge::Spoken::new(dialect, known, Testimony::default()));
+            if let Some(word) = spoken.last_mut() {
+                dialect.read(&look, &mut word.says);
+            }
         }
     }
     let mut context = merge::merge(&look, spoken);

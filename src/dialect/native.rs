@@ -114,7 +114,7 @@ fn told(text: &str) -> serde_json::Result<Told> {
 fn plain(text: &str) -> Option<Told> {
     let mut parser = PlainJson::new(text);
     // One entry is what most have, and a death is long: no room for four.
-    let (mut deaths, mut trace) = (Vec::with_capacity(1), None);
+    let (mut deaths, mut trace): Told = (Vec::with_capacity(1), None);
     if !parser.take(b'[') {
         return None;
     }
@@ -122,7 +122,8 @@ fn plain(text: &str) -> Option<Told> {
         if !parser.take(b'{') {
             return None;
         }
-        let mut death = Death { count: 1, ..Death::default() };
+        deaths.push(Death { count: 1, ..Death::default() });
+        let death = deaths.last_mut()?;
         let (mut timed, mut queue, mut traced) = (false, None, None);
         loop {
             let name = parser.text()?;
@@ -158,7 +159,6 @@ fn plain(text: &str) -> Option<Told> {
             return None;
         }
         death.place = queue.map(in_queue);
-        deaths.push(death);
         trace = traced.or(trace);
         if !parser.take(b',') {
             break;

@@ -34,6 +34,11 @@ pub fn normalise(message: &str) -> String {
         if out.text.len() >= MOST_OUT {
             break;
         }
+        if first == ' ' {
+            out.space();
+            rest = &rest[1..];
+            continue;
+        }
         let plain = plain_word(rest);
         if plain > 0 {
             out.text.push_str(&rest[..plain]);

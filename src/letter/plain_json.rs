@@ -11,6 +11,8 @@ use memchr::memchr2;
 
 /// Most that is set aside for a text with escapes before its length is known.
 const LIKELY: usize = 8 << 10;
+/// What is looked at byte by byte first.
+const NEAR: usize = 16;
 
 /// Where reading has come to.
 #[derive(Debug, Clone)]
@@ -19,6 +21,14 @@ pub struct PlainJson<'a> {
     at: usize,
     /// No byte of it is one that a text must not hold as it is.
     clean: bool,
+}
+
+/// Where a text ends or has an escape. Names, values and what stands between two escapes are a few bytes long:
+/// a search for many bytes at a time costs more than they do.
+fn stop(bytes: &[u8]) -> Option<usize> {
+    let (near, far) = bytes.split_at(bytes.len().min(NEAR));
+    let found = near.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    found.or_else(|| memchr2(b'"', b'\\', far).map(|at| near.len() + at))
 }
 
 /// Is there a byte that JSON wants escaped? All are looked at, many at a time.
@@ -74,11 +84,7 @@ impl<'a> PlainJson<'a> {
         let start = self.at;
         let mut from = start;
         loop {
-            // Escapes come in pairs (`\n\t`): one behind another is not searched for.
-            let stop = match bytes.get(from)? {
-                b'"' | b'\\' => from,
-                _ => from + memchr2(b'"', b'\\', bytes.get(from..)?)?,
-            };
+            let stop = from + stop(bytes.get(from..)?)?;
             let piece = &self.text[from..stop];
             if !self.clean && has_controls(piece.as_bytes()) {
                 return None;

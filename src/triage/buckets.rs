@@ -295,8 +295,8 @@ impl Buckets {
 }
 
 impl Collect for Buckets {
-    fn take(&mut self, letter: DeadLetter) -> std::ops::ControlFlow<()> {
-        self.add(&letter);
+    fn take(&mut self, letter: &DeadLetter) -> std::ops::ControlFlow<()> {
+        self.add(letter);
         std::ops::ControlFlow::Continue(())
     }
 }

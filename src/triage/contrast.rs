@@ -181,7 +181,7 @@ impl Contrast {
 }
 
 impl Collect for Contrast {
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
         self.add(&letter);
         ControlFlow::Continue(())
     }

@@ -121,8 +121,8 @@ impl Oldest {
 }
 
 impl Collect for Oldest {
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
-        self.add(&letter);
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
+        self.add(letter);
         ControlFlow::Continue(())
     }
 }
@@ -164,14 +164,14 @@ impl Newest {
 }
 
 impl Collect for Newest {
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
         let died = letter.died_at.map(|(at, _)| at);
         if self.kept.len() < self.most {
-            self.kept.push(NewestFirst(Listed::of(&letter)));
+            self.kept.push(NewestFirst(Listed::of(letter)));
         } else if let Some(mut oldest) = self.kept.peek_mut()
             && (died, letter.raw.arrival) > (oldest.0.died.1, oldest.0.arrival)
         {
-            *oldest = NewestFirst(Listed::of(&letter));
+            *oldest = NewestFirst(Listed::of(letter));
         }
         ControlFlow::Continue(())
     }

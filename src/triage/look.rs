@@ -12,7 +12,7 @@ use crate::topology::Channel;
 /// Takes the selected letters of a look, in order of arrival.
 pub trait Collect: Clone + Send + 'static {
     /// Takes one. `Break` ends the look.
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()>;
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()>;
 }
 
 /// What was looked at.
@@ -69,7 +69,7 @@ impl<C: Collect> Decoder<C> {
                     {
                         self.causes.push(id.to_owned());
                     }
-                    self.collector.take(letter)?;
+                    self.collector.take(&letter)?;
                 }
                 Some(false) => {}
                 None => self.undecided += 1,

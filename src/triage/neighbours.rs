@@ -43,13 +43,13 @@ impl Neighbours {
 }
 
 impl Collect for Neighbours {
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
         if letter.raw.id != self.id && letter.group.value.as_deref() == Some(self.group.as_str()) {
             if letter.raw.arrival < self.arrival {
                 self.earlier += 1;
                 if letter.raw.arrival < self.first_arrival {
                     self.first_arrival = letter.raw.arrival;
-                    self.first = Some(letter.raw.id);
+                    self.first = Some(letter.raw.id.clone());
                 }
             } else {
                 self.later += 1;

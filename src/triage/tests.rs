@@ -73,8 +73,8 @@ fn word(mut n: u64) -> String {
 struct First(Vec<DeadLetter>);
 
 impl Collect for First {
-    fn take(&mut self, letter: DeadLetter) -> ControlFlow<()> {
-        self.0.push(letter);
+    fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
+        self.0.push(letter.clone());
         if self.0.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

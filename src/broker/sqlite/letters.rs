@@ -1,8 +1,5 @@
 //! Letters as rows: writing a message, reading it back, and the names that a row goes by.
 
-use std::fmt;
-use std::io::Write as _;
-
 use bytes::{Bytes, BytesMut};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
@@ -143,23 +140,39 @@ pub fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
 
 /// What people type: `m41`.
 pub fn letter_id(id: i64) -> LetterId {
-    on_stack(format_args!("m{id}"), LetterId::new)
+    on_stack(&[("m", id)], LetterId::new)
 }
 
 /// Queue incarnation and row: `q3m41`.
 pub fn position(queue: i64, id: i64) -> Position {
-    on_stack(format_args!("q{queue}m{id}"), |text| Position::new(text))
+    on_stack(&[("q", queue), ("m", id)], |text| Position::new(text))
 }
 
-/// Formats a short name without the heap: a look makes two for each of a million letters.
-fn on_stack<T>(text: fmt::Arguments<'_>, then: impl FnOnce(&str) -> T) -> T {
+/// Puts a short name together without the heap, from letters and numbers: a look makes two for each of a million
+/// letters.
+fn on_stack<T>(parts: &[(&str, i64)], then: impl FnOnce(&str) -> T) -> T {
+    // Two numbers of 64 bits and two letters always fit. Filled from the end.
     let mut buffer = [0u8; 48];
-    let mut rest = &mut buffer[..];
-    // Two numbers of 64 bits and two letters always fit.
-    let _ = rest.write_fmt(text);
-    let left = rest.len();
-    let length = buffer.len() - left;
-    then(std::str::from_utf8(&buffer[..length]).unwrap_or_default())
+    let mut at = buffer.len();
+    let mut put = |byte: u8| {
+        at -= 1;
+        buffer[at] = byte;
+    };
+    for (letters, number) in parts.iter().rev() {
+        let mut left = number.unsigned_abs();
+        loop {
+            put(b'0' + (left % 10) as u8);
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        if *number < 0 {
+            put(b'-');
+        }
+        letters.bytes().rev().for_each(&mut put);
+    }
+    then(std::str::from_utf8(&buffer[at..]).unwrap_or_default())
 }
 
 /// Incarnation and row of a position.
@@ -194,7 +207,8 @@ mod tests {
         assert_eq!(letter_id(41).as_str(), "m41");
         let longest = position(i64::MIN, i64::MAX);
         assert_eq!(parse_position(&longest), Some((i64::MIN, i64::MAX)));
-        assert_eq!(position(3, 41).as_str(), "q3m41");
+        assert_eq!(longest.as_str(), format!("q{}m{}", i64::MIN, i64::MAX));
+        assert_eq!((position(3, 41).as_str(), position(0, -1).as_str()), ("q3m41", "q0m-1"));
         for bad in ["", "q", "q3", "m41", "q3m", "q3m41x", "3/41"] {
             assert_eq!(parse_position(&Position::new(bad)), None, "{bad}");
         }

@@ -86,13 +86,15 @@ fn lower_first(sentence: &str) -> String {
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Asks for a name to be typed out, unless `given` (`--confirm=NAME`) has it.
+/// Asks for a name to be typed out, unless `given` (`--confirm=NAME`) has it. `would` says what is about to
+/// happen, where nobody is there to read the question.
 ///
 /// # Errors
 /// Another word, or nobody there to ask: [4], nothing changed.
 pub fn typed_out(
     ui: &mut Ui,
     question: Line,
+    would: &str,
     name: &str,
     given: Option<&str>,
     nothing: &str,
@@ -107,7 +109,10 @@ pub fn typed_out(
             Answer::Said(_) => Err(wrong()),
             Answer::Nobody => {
                 command.push(format!("--confirm={name}"));
-                Err(CommandError::refused(format!("no terminal to ask at. {nothing}")).next(command))
+                let nothing = lower_first(nothing);
+                Err(CommandError::refused(would)
+                    .hint(format!("No terminal to ask at; {nothing} If it is meant:"))
+                    .next(command))
             }
         },
     }
@@ -168,6 +173,7 @@ mod tests {
             typed_out(
                 &mut answered(input),
                 "Type orders:".into(),
+                "it would discard 3 letters",
                 "orders",
                 given,
                 "Nothing was discarded.",

@@ -132,8 +132,10 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     let what = format!("{title} move all of {}, about {letters} letters,", names.dead_letter);
     if per_second.is_none() {
         let name = channel.name.value.as_str();
-        let ask = format!("Type {name} to let {what} at once to {}:", names.return_to);
-        typed_out(&mut ctx.ui, ask.into(), name, asked.confirm, NOTHING, command)?;
+        let what = format!("let {what} at once to {}", names.return_to);
+        let ask = format!("Type {name} to {what}:").into();
+        let would = format!("--rate unlimited would {what}");
+        typed_out(&mut ctx.ui, ask, &would, name, asked.confirm, NOTHING, command)?;
     } else {
         let question = format!("Let {what} to {}?", names.return_to).into();
         let noun = ("letter", "letters");

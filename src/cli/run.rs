@@ -366,10 +366,11 @@ fn consent(
     let question = format!("Send {send} {letters}{and} to {target} on {title}?");
     if rate == Rate::Unlimited {
         let name = channel.name.value.as_str();
-        let ask = format!("Type {name} to send {send} {letters}{and} at once to {target} on {title}:");
+        let what = format!("send {send} {letters}{and} at once to {target} on {title}");
         return typed_out(
             &mut ctx.ui,
-            ask.into(),
+            format!("Type {name} to {what}:").into(),
+            &format!("--rate unlimited would {what}"),
             name,
             args.confirm.as_deref(),
             "Nothing was sent.",

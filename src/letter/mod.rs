@@ -16,7 +16,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use headers::{Header, Headers};
-pub use plain_json::{PlainJson, Unescaped, end_of_text};
+pub use plain_json::{PlainJson, end_of_text};
 pub use short::Short;
 pub use value::Value;
 

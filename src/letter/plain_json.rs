@@ -6,13 +6,12 @@
 
 use std::borrow::Cow;
 
-use bytes::BytesMut;
 use memchr::memchr2;
 
 /// Most that is set aside for a text with escapes before its length is known.
 const LIKELY: usize = 8 << 10;
 /// What is looked at byte by byte first.
-const NEAR: usize = 16;
+const NEAR: usize = 8;
 
 /// Where reading has come to.
 #[derive(Debug, Clone)]
@@ -75,8 +74,8 @@ impl<'a> PlainJson<'a> {
         })
     }
 
-    /// The same, but what has escapes is put behind what `unescaped` holds: `Some(None)`.
-    pub fn text_or<B: Unescaped>(&mut self, unescaped: &mut B) -> Option<Option<&'a str>> {
+    /// The same, but one that has escapes is put behind what `unescaped` holds: `Some(None)`.
+    pub fn text_or(&mut self, unescaped: &mut String) -> Option<Option<&'a str>> {
         if !self.take(b'"') {
             return None;
         }
@@ -94,22 +93,20 @@ impl<'a> PlainJson<'a> {
                 if from == start {
                     return Some(Some(&self.text[start..stop]));
                 }
-                unescaped.put(piece);
+                unescaped.push_str(piece);
                 return Some(None);
             }
             if from == start {
-                unescaped.expect((bytes.len() - start).min(LIKELY));
+                unescaped.reserve((bytes.len() - start).min(LIKELY));
             }
-            unescaped.put(piece);
-            unescaped.put(match bytes.get(stop + 1)? {
-                b'"' => "\"",
-                b'\\' => "\\",
-                b'/' => "/",
-                b'b' => "\u{8}",
-                b'f' => "\u{c}",
-                b'n' => "\n",
-                b'r' => "\r",
-                b't' => "\t",
+            unescaped.push_str(piece);
+            unescaped.push(match bytes.get(stop + 1)? {
+                byte @ (b'"' | b'\\' | b'/') => char::from(*byte),
+                b'b' => '\u{8}',
+                b'f' => '\u{c}',
+                b'n' => '\n',
+                b'r' => '\r',
+                b't' => '\t',
                 _ => return None,
             });
             from = stop + 2;
@@ -125,34 +122,6 @@ pub fn end_of_text(bytes: &[u8], mut from: usize) -> Option<usize> {
             return Some(stop);
         }
         from = stop + 2;
-    }
-}
-
-/// Where texts go whose escapes are taken out.
-pub trait Unescaped {
-    /// About so many bytes will come.
-    fn expect(&mut self, bytes: usize);
-    /// This comes.
-    fn put(&mut self, text: &str);
-}
-
-impl Unescaped for String {
-    fn expect(&mut self, bytes: usize) {
-        self.reserve(bytes);
-    }
-
-    fn put(&mut self, text: &str) {
-        self.push_str(text);
-    }
-}
-
-impl Unescaped for BytesMut {
-    fn expect(&mut self, bytes: usize) {
-        self.reserve(bytes);
-    }
-
-    fn put(&mut self, text: &str) {
-        self.extend_from_slice(text.as_bytes());
     }
 }
 

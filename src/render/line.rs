@@ -98,7 +98,7 @@ impl Line {
         let mut lines = vec![Self::new()];
         let mut used = 0;
         for (style, text) in self.pieces {
-            for word in escape(&text).split_inclusive(' ') {
+            for word in words(&escape(&text)) {
                 let wide = width(word.trim_end_matches(' '));
                 if used > indent && used + wide > columns {
                     lines.push(Self::new().text(" ".repeat(indent)));
@@ -122,6 +122,22 @@ impl Line {
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| width(&escape(text))).sum()
     }
+}
+
+/// The words of a text, each with the blanks behind it. A size and its unit are one: `58.2 KiB`.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.find(' ').map_or(rest.len(), |at| at + 1);
+        let next = rest[end..].split([' ', ',', ';', ')']).next().unwrap_or_default();
+        if rest.starts_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&next) {
+            end += rest[end..].find(' ').map_or(rest.len() - end, |at| at + 1);
+        }
+        let word;
+        (word, rest) = rest.split_at(end);
+        (!word.is_empty()).then_some(word)
+    })
 }
 
 impl From<&str> for Line {
@@ -181,6 +197,10 @@ mod tests {
         let lines: Vec<String> = line.clone().wrapped(16, 6).iter().map(Line::plain).collect();
         assert_eq!(lines, ["note  one two ", "      three four ", "      five"]);
         assert_eq!(line.clone().wrapped(40, 6), [line]);
+        let size = Line::new().text("5 letters; 14.5 KiB, KiB 2 B");
+        let lines: Vec<String> = size.wrapped(18, 2).iter().map(Line::plain).collect();
+        assert_eq!(lines, ["5 letters; ", "  14.5 KiB, KiB ", "  2 B"]);
+        assert_eq!(words("").count(), 0);
     }
 
     #[test]

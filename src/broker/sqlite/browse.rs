@@ -7,11 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::encoding::Room;
 use super::file::{Doing, Place};
 use super::queues::{self, Queue};
 use super::{Sqlite, blocking, kind, letters};
@@ -193,7 +194,7 @@ impl Reader {
         // Its own for each page: the letters of the last one are dropped on another thread meanwhile, and two
         // threads that count the same name wait for each other.
         let name: Arc<str> = self.queue.name.as_str().into();
-        let mut room = BytesMut::with_capacity(ROOM);
+        let mut room = Room::of(ROOM);
         page.letters.extend(found.into_iter().map(|row| row.letter(&held, &mut room, &self.queue, &name)));
         let states = states(&tx, first, self.after, self.queue.id)?;
         if !states.is_empty() {
@@ -257,7 +258,7 @@ pub const COLUMNS: &str = "id, entered_at, sent_at, headers, properties, key, le
 pub fn raw(row: &Row<'_>, queue: &Queue, name: &Arc<str>) -> rusqlite::Result<(i64, RawLetter)> {
     let mut held = Vec::new();
     let found = Found::read(row, &mut held)?;
-    Ok((found.id, found.letter(&Bytes::from(held), &mut BytesMut::new(), queue, name)))
+    Ok((found.id, found.letter(&Bytes::from(held), &mut Room::default(), queue, name)))
 }
 
 /// Letters out of rows of [`COLUMNS`] and a body, until they hold `most` bytes: what all of them hold is one piece of
@@ -278,7 +279,7 @@ pub fn letters_of(
         }
     }
     let held = Bytes::from(held);
-    let (bytes, mut escaped) = (held.len(), BytesMut::new());
+    let (bytes, mut escaped) = (held.len(), Room::of(ROOM));
     let letter = |row: Found| (row.id, row.letter(&held, &mut escaped, queue, name));
     Ok((found.into_iter().map(letter).collect(), bytes))
 }
@@ -316,7 +317,7 @@ impl Found {
     }
 
     /// The letter, out of what was held.
-    fn letter(self, held: &Bytes, room: &mut BytesMut, queue: &Queue, name: &Arc<str>) -> RawLetter {
+    fn letter(self, held: &Bytes, room: &mut Room, queue: &Queue, name: &Arc<str>) -> RawLetter {
         RawLetter {
             id: letters::letter_id(self.id),
             position: letters::position(queue.id, self.id),

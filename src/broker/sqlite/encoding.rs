@@ -42,22 +42,44 @@ pub fn write(headers: &Headers) -> Result<String, String> {
 /// # Errors
 /// What is wrong with it, and where.
 pub fn read(json: &Bytes) -> Result<Headers, String> {
-    read_among(json, &mut BytesMut::new())
+    read_among(json, &mut Room::default())
 }
 
-/// The same of one of many lists: what has to be copied lies behind one another in `room`, in few pieces of
-/// memory instead of one for each text.
+/// Where texts of many lists lie that had escapes: behind one another, in few pieces of memory instead of one
+/// for each text.
+#[derive(Default)]
+pub struct Room {
+    held: BytesMut,
+    /// One text, while its escapes are taken out.
+    text: String,
+}
+
+impl Room {
+    /// With so many bytes in a piece.
+    pub fn of(bytes: usize) -> Self {
+        Self { held: BytesMut::with_capacity(bytes), text: String::new() }
+    }
+
+    /// Keeps the text.
+    fn keep(&mut self) -> Bytes {
+        self.held.extend_from_slice(self.text.as_bytes());
+        self.text.clear();
+        self.held.split().freeze()
+    }
+}
+
+/// The same of one of many lists.
 ///
 /// # Errors
 /// What is wrong with it, and where.
-pub fn read_among(json: &Bytes, room: &mut BytesMut) -> Result<Headers, String> {
+pub fn read_among(json: &Bytes, room: &mut Room) -> Result<Headers, String> {
     if json.as_ref() == b"[]" {
         return Ok(Headers::new());
     }
     if let Some(headers) = plain(json, room) {
         return Ok(headers);
     }
-    room.clear();
+    room.text.clear();
     let mut parser = serde_json::Deserializer::from_slice(json);
     let headers = List(json).deserialize(&mut parser).map_err(|error| error.to_string())?;
     parser.end().map_err(|error| error.to_string())?;
@@ -65,7 +87,7 @@ pub fn read_among(json: &Bytes, room: &mut BytesMut) -> Result<Headers, String> 
 }
 
 /// A list whose values are all texts, as most are; `None`: it needs a whole parser.
-fn plain(json: &Bytes, room: &mut BytesMut) -> Option<Headers> {
+fn plain(json: &Bytes, room: &mut Room) -> Option<Headers> {
     let mut parser = PlainJson::new(std::str::from_utf8(json).ok()?);
     let mut headers = Headers::new();
     if !parser.take(b'[') {
@@ -79,9 +101,9 @@ fn plain(json: &Bytes, room: &mut BytesMut) -> Option<Headers> {
         if !parser.take(b',') {
             return None;
         }
-        let value = match parser.text_or(room)? {
+        let value = match parser.text_or(&mut room.text)? {
             Some(text) => Value::Text(shared(json, text)),
-            None => Value::Text(room.split().freeze()),
+            None => Value::Text(room.keep()),
         };
         if !parser.take(b']') {
             return None;
@@ -519,7 +541,7 @@ mod tests {
             let json = Bytes::from(serde_json::to_string(&pairs).unwrap());
             let expected: Headers = pairs.iter().map(|(n, v)| (n.as_str(), Value::from_text(v.as_str()))).collect();
             prop_assert_eq!(&read(&json).unwrap(), &expected);
-            if let Some(plain) = plain(&json, &mut BytesMut::new()) {
+            if let Some(plain) = plain(&json, &mut Room::default()) {
                 prop_assert_eq!(&plain, &expected);
             }
         }

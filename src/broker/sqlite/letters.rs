@@ -1,6 +1,6 @@
 //! Letters as rows: writing a message, reading it back, and the names that a row goes by.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -119,11 +119,11 @@ pub fn list(row: &Row<'_>, column: usize) -> rusqlite::Result<Headers> {
 
 /// The same out of what a column held.
 pub fn read_list(json: &Bytes) -> Headers {
-    read_list_among(json, &mut BytesMut::new())
+    read_list_among(json, &mut encoding::Room::default())
 }
 
 /// The same of one of many lists, see [`encoding::read_among`].
-pub fn read_list_among(json: &Bytes, room: &mut BytesMut) -> Headers {
+pub fn read_list_among(json: &Bytes, room: &mut encoding::Room) -> Headers {
     encoding::read_among(json, room)
         .unwrap_or_else(|_| Headers::from_iter([(UNREADABLE, Value::Text(json.clone()))]))
 }

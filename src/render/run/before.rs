@@ -75,6 +75,13 @@ pub struct Left {
 
 /// Width of the words before each line.
 const LABEL: usize = 10;
+/// Where the words of a line begin: behind its label, or behind the count of a line that has none.
+fn behind_the_count(line: &str) -> usize {
+    let blanks = line.len() - line.trim_start_matches(' ').len();
+    let count = line[blanks..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b',').count();
+    if blanks >= LABEL && count > 0 { blanks + count + 2 } else { LABEL }
+}
+
 /// Reasons that are told one by one; `show` tells that of each letter.
 const MOST_TOLD: usize = 3;
 
@@ -104,8 +111,11 @@ pub fn before(ui: &mut Ui, it: &Before<'_>) {
         return;
     }
     let columns = ui.columns().unwrap_or(usize::MAX);
-    for line in lines(it).into_iter().flat_map(|line| line.wrapped(columns, LABEL)) {
-        ui.say(line);
+    for line in lines(it) {
+        let indent = behind_the_count(&line.plain());
+        for part in line.wrapped(columns, indent) {
+            ui.say(part);
+        }
     }
 }
 

@@ -182,7 +182,7 @@ impl Contrast {
 
 impl Collect for Contrast {
     fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
-        self.add(&letter);
+        self.add(letter);
         ControlFlow::Continue(())
     }
 }

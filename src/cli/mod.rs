@@ -4,6 +4,7 @@
 
 mod alert;
 mod apply;
+mod behind;
 mod brokers;
 mod check;
 pub mod completions;

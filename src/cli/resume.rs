@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
 use super::run::{aside_for, open_events};
 use super::runs::one_run;
@@ -170,7 +171,26 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     }
     let tally = ledger.tally(row.n).map_err(told)?;
     let of = |state| tally.get(&state).copied().unwrap_or(0);
+    let orders = Orders {
+        resend_in_doubt: args.resend_in_doubt,
+        settle_in_doubt: args.settle_in_doubt,
+        retry_failed: args.retry_failed,
+    };
+    // What will stay as it is, and hold its group; a lookup may still find what is only intended.
+    let doubted = !args.resend_in_doubt && !args.settle_in_doubt;
+    let stays = |state| match state {
+        LetterState::InDoubt => doubted,
+        LetterState::Intended => doubted && kept.without_lookup,
+        LetterState::Failed => !args.retry_failed,
+        _ => false,
+    };
+    let held = match kept.order == OrderPolicy::Group && tally.keys().any(|state| stays(*state)) {
+        true => letters_behind(&ledger, row.n, &path, stays)
+            .map_err(|error| CommandError::failed(format!("could not read run {}: {error}", row.id)))?,
+        false => 0,
+    };
     let left = screen::Left {
+        held,
         in_doubt: of(LetterState::InDoubt) + of(LetterState::Intended),
         unsettled: of(LetterState::Published),
         failed: of(LetterState::Failed),
@@ -194,13 +214,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         }
         return Err(error.next(ctx.command(&["runs", "show", &row.id])));
     }
-    let orders = Orders {
-        resend_in_doubt: args.resend_in_doubt,
-        settle_in_doubt: args.settle_in_doubt,
-        retry_failed: args.retry_failed,
-    };
     screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, orders);
-    let mut sending = left.planned + of(LetterState::Intended);
+    let mut sending = left.planned.saturating_sub(left.held) + of(LetterState::Intended);
     if args.resend_in_doubt {
         sending += of(LetterState::InDoubt);
     }
@@ -225,7 +240,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let mut question = format!("Send up to {sending} {letters} to {} on {title}?", row.target);
     if args.settle_in_doubt && left.in_doubt > 0 {
         let take = format!("take {} in doubt out of {} unsent", left.in_doubt, row.queue);
-        question = match left.planned {
+        question = match left.planned.saturating_sub(left.held) {
             0 => format!("Send nothing, and {take}, on {title}?"),
             _ => format!("Send up to {sending} {letters} to {}, and {take}, on {title}?", row.target),
         };

@@ -71,6 +71,8 @@ pub struct Left {
     pub failed: u64,
     /// Not sent.
     pub planned: u64,
+    /// Of those, behind one of their group that stays in doubt or failed.
+    pub held: u64,
 }
 
 /// Width of the words before each line.
@@ -466,5 +468,10 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
     if left.unsettled > 0 {
         ui.say(format!("settle    {} that arrived, without sending them again", number(left.unsettled)));
     }
-    ui.say(format!("send      up to {} · {rate}", count(left.planned, "letter", "letters")));
+    if left.held > 0 {
+        let behind = count(left.held, "letter", "letters");
+        ui.say(format!("held      {behind} behind one of their group that stays in doubt or failed"));
+    }
+    let send = left.planned.saturating_sub(left.held);
+    ui.say(format!("send      up to {} · {rate}", count(send, "letter", "letters")));
 }

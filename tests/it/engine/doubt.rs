@@ -44,6 +44,7 @@ fn resumed_without_a_word(shop: &Shop, run: &str) {
     assert!(shown.says(&format!("redrive resume {run}")), "{shown}");
     let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s"));
     assert_eq!(resumed.code, Some(11), "{resumed}");
+    assert!(resumed.says("held      1 letter behind one of their group that stays in doubt"), "{resumed}");
     assert!(resumed.says("in doubt  sent, answer not recorded  ev-1  A"), "{resumed}");
     assert!(
         resumed.says("stays in doubt: local could not tell") || resumed.says("stay in doubt"),
@@ -55,6 +56,7 @@ fn resumed_without_a_word(shop: &Shop, run: &str) {
     // Nor does another one send any of it.
     let again = shop.line(&format!("resume {run} --yes"));
     assert_eq!(again.code, Some(11), "{again}");
+    assert!(again.says("held      1 letter behind") && again.says("send      up to 0 letters"), "{again}");
     assert!(again.says("--settle-in-doubt"), "{again}");
     assert!(!bodies(shop, "orders").contains(&"{\"n\":2}".to_owned()), "{again}");
     // Neither way goes without a reason.

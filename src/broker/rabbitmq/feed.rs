@@ -31,7 +31,7 @@ use super::wire;
 use crate::broker::{BrokerError, ErrorKind, Result};
 
 /// About how many bytes may lie unread in this process.
-const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
+const WINDOW_BYTES: u64 = 2 * 1024 * 1024;
 /// Letters of the first stretch, while their size is not known.
 const FIRST: u16 = 8;
 /// Most letters of one stretch; above 65,535 a consumer falls silent.

@@ -339,6 +339,8 @@ impl Inner {
                 self.flow(&key, true)?;
             }
         }
+        // What was fetched is through; whether more is due, the next fetch tells: it waits by itself for what comes.
+        carried.more = true;
         carried.moved = late.into_iter().collect();
         Ok(carried)
     }

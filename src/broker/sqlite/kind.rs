@@ -39,7 +39,7 @@ impl Kind for SqliteKind {
             relocate: Atomicity::Transaction,
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
-            batch: 1_000,
+            batch: 2_000,
             group_lock: None,
             order: Order::PerGroup,
             dedup: Dedup::RunAndSeq,

@@ -118,6 +118,8 @@ pub struct Job<'a> {
     pub observer: &'a mut dyn Observer,
 }
 
+/// Most letters of a batch where it could be one transaction and is not to be.
+const WINDOW: usize = 1_000;
 /// Most bytes claimed at once.
 const CLAIM_BYTES: u64 = 16 << 20;
 /// How long a send may take; claims and lock must last longer (m19).
@@ -267,7 +269,9 @@ fn rules_of(job: &Job<'_>) -> Rules {
         job.capabilities.relocate == Atomicity::Transaction && !job.settings.without_transactions;
     // A claim batch is no larger than what the rate lets go while the claim is good for a send.
     let good_for = job.settings.claim_for.saturating_sub(SEND_TIMEOUT).as_secs_f64();
-    let batch = job.capabilities.batch;
+    // Copies of a batch that is no transaction may be twice after a crash.
+    let may_be_twice = job.capabilities.relocate == Atomicity::Transaction && !transaction;
+    let batch = job.capabilities.batch.min(if may_be_twice { WINDOW } else { usize::MAX });
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
     let most = batch.max(2_000);
     let claims = match job.settings.rate {

@@ -72,8 +72,12 @@ pub(super) fn merge(letter: &Look<'_>, mut spoken: Vec<Spoken>) -> FailureContex
     origin(&mut context, &mut spoken);
     attempts(&mut context, &spoken);
     rest(&mut context, &mut spoken);
-    if context.trace.is_none() {
-        context.trace = super::trace::of(letter);
+    for trace in super::trace::of(letter) {
+        match &context.trace {
+            None => context.trace = Some(trace),
+            Some(first) if *first == trace || context.other_traces.contains(&trace) => {}
+            Some(_) => context.other_traces.push(trace),
+        }
     }
     history(&mut context, spoken);
     if let Some(why) = letter.facts.written_at.and_then(|(at, _)| implausible(at)) {

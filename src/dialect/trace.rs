@@ -3,8 +3,8 @@
 
 use super::Look;
 
-/// The first trace id that a letter carries, the widest standard first.
-pub(super) fn of(letter: &Look<'_>) -> Option<String> {
+/// The trace ids that a letter carries, the widest standard first.
+pub(super) fn of(letter: &Look<'_>) -> Vec<String> {
     let headers = || letter.headers().iter().chain(letter.properties());
     let named = |name: &str| {
         headers()
@@ -12,22 +12,28 @@ pub(super) fn of(letter: &Look<'_>) -> Option<String> {
             .and_then(|h| h.value.text())
     };
     if !headers().any(|header| may_be(header.name.as_bytes())) {
-        return None;
+        return Vec::new();
     }
-    named("traceparent")
-        .and_then(of_traceparent)
-        .or_else(|| named("b3").and_then(of_b3))
-        .or_else(|| named("x-b3-traceid").filter(|id| is_hex(id, &[16, 32])).map(str::to_lowercase))
-        .or_else(|| named("AWSTraceHeader").and_then(of_xray))
-        .or_else(|| named("x-amzn-trace-id").and_then(of_xray))
-        .or_else(|| named("uber-trace-id").and_then(of_jaeger))
-        .or_else(|| named("x-datadog-trace-id").and_then(of_datadog))
-        .or_else(|| {
-            let json: serde_json::Value = serde_json::from_str(named("_datadog")?).ok()?;
-            json.get("traceparent")
-                .and_then(|text| of_traceparent(text.as_str()?))
-                .or_else(|| of_datadog(json.get("x-datadog-trace-id")?.as_str()?))
-        })
+    let datadog = || {
+        let json: serde_json::Value = serde_json::from_str(named("_datadog")?).ok()?;
+        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+        text("traceparent")
+            .and_then(|text| of_traceparent(&text))
+            .or_else(|| of_datadog(&text("x-datadog-trace-id")?))
+    };
+    [
+        named("traceparent").and_then(of_traceparent),
+        named("b3").and_then(of_b3),
+        named("x-b3-traceid").filter(|id| is_hex(id, &[16, 32])).map(str::to_lowercase),
+        named("AWSTraceHeader").and_then(of_xray),
+        named("x-amzn-trace-id").and_then(of_xray),
+        named("uber-trace-id").and_then(of_jaeger),
+        named("x-datadog-trace-id").and_then(of_datadog),
+        datadog(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn may_be(name: &[u8]) -> bool {

@@ -215,6 +215,9 @@ pub struct FailureContext {
     pub group: Option<String>,
     /// W3C, B3, AWS or Datadog trace id.
     pub trace: Option<String>,
+    /// Those of other systems, where it carries several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_traces: Vec<String>,
     /// What could not be read or is missing.
     pub doubts: Vec<Doubt>,
     /// What a redrive would do, worst first; empty is [`Prospect::Afresh`].
@@ -232,6 +235,11 @@ impl FailureContext {
     /// The latest death.
     pub fn last(&self) -> Option<&Death> {
         self.deaths.last()
+    }
+
+    /// All trace ids.
+    pub fn traces(&self) -> impl Iterator<Item = &str> {
+        self.trace.iter().chain(&self.other_traces).map(String::as_str)
     }
 
     /// Refused by a dialect: why, and the way round.

@@ -155,8 +155,9 @@ impl Show<'_> {
         };
         say("event id", id, letter.event_id_from(self.channel));
         say("group", group, letter.group_from(self.channel));
-        if let Some(trace) = &letter.context.trace {
-            say("trace", trace.clone(), String::new());
+        let traces: Vec<&str> = letter.context.traces().collect();
+        if !traces.is_empty() {
+            say("trace", traces.join(", "), String::new());
         }
         let origin = letter.context.origin.as_ref().map_or_else(
             || "unknown: the letter does not say".to_owned(),
@@ -175,6 +176,10 @@ impl Show<'_> {
             }
         };
         say("died", died, String::new());
+        let told = letter.context.deaths.iter().map(|death| u64::from(death.count.max(1))).sum::<u64>();
+        if let Some(tries) = letter.context.attempts.filter(|tries| u64::from(*tries) != told) {
+            say("tried", times(tries), String::new());
+        }
         let allowed = format!("{} allowed", times(self.channel.redrive.max_redrives.value.get()));
         let by = letter.sent_by.as_ref().map(|(run, _)| format!(", last by run {run}")).unwrap_or_default();
         say("redriven", format!("{}{by}; {allowed}", times(letter.redriven)), String::new());
@@ -222,6 +227,15 @@ impl Show<'_> {
             ]);
         }
         ui.table(&table);
+        for reading in &self.letter.context.readings {
+            if !reading.said.is_empty() {
+                self.say_cut(ui, format!("  {} said {}", reading.dialect, reading.said.join(", ")).into());
+            }
+            for ignored in &reading.ignored {
+                let what = format!("  {} ignored in {}: {}", reading.dialect, ignored.field, ignored.why);
+                self.say_cut(ui, what.into());
+            }
+        }
     }
 
     fn deaths(&self, ui: &mut Ui) {

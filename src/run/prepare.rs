@@ -392,8 +392,12 @@ impl Index<'_> {
         }
         if selected && kept.is_none() {
             for prospect in &letter.context.prospects {
-                if let Prospect::OneTry { why } = prospect {
-                    tell(&mut self.prospects, format!("one try only: {why}"));
+                match prospect {
+                    Prospect::OneTry { why } => tell(&mut self.prospects, format!("one try only: {why}")),
+                    Prospect::Pointer { .. } => {
+                        tell(&mut self.prospects, "a pointer only: the payload is elsewhere".to_owned());
+                    }
+                    Prospect::Afresh | Prospect::Refused { .. } | Prospect::ToQueue { .. } => {}
                 }
             }
         }

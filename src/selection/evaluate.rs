@@ -146,7 +146,7 @@ fn each(field: &Field, letter: &DeadLetter, searches: bool, take: &mut dyn FnMut
         Field::Letter => put(Some(letter.raw.id.as_str())),
         Field::Id => put(letter.event_id.value.as_deref()),
         Field::Group => put(letter.group.value.as_deref()),
-        Field::Trace => put(letter.context.trace.as_deref()),
+        Field::Trace => letter.context.traces().for_each(|trace| put(Some(trace))),
         Field::Dialect => letter.context.readings.iter().for_each(|reading| put(Some(reading.dialect))),
         Field::Reason => put(last.and_then(|death| death.reason.as_deref())),
         Field::Consumer => put(last.and_then(|death| death.consumer.as_deref())),

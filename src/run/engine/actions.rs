@@ -13,7 +13,6 @@ use crate::broker::{
     Ask, BrokerError, Claimed, ErrorKind, Intent, Missing, Outgoing, Proof, Published, Receipt, Settled,
     Wanted,
 };
-use crate::ledger::LedgerError;
 use crate::letter::Position;
 use crate::proof::failpoint;
 
@@ -30,15 +29,7 @@ impl Engine<'_> {
         match action {
             Action::Offer(most) => self.offer(most).await?,
             Action::Claim(asked) => self.claim(asked).await?,
-            Action::Commit { writes, sync } => {
-                failpoint::hit("before_commit");
-                match self.record(&writes, sync) {
-                    Err(EngineError::Ledger(LedgerError::LockLost)) => self.stop(Cause::LockLost),
-                    other => other?,
-                }
-                failpoint::hit("after_commit");
-                self.machine.committed();
-            }
+            Action::Commit { writes, sync } => self.commit(&writes, sync)?,
             Action::Send { publish, settle } => self.send(publish, settle).await,
             Action::Transfer(batch) => self.transfer(batch).await?,
             Action::Prove(batch) => self.prove(batch).await,

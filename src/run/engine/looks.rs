@@ -9,9 +9,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::super::machine::Absent;
 use super::copies::{Copies, Copy, Original, frozen, make};
-use super::{Cause, Engine, EngineError, InHand};
+use super::{Engine, EngineError, InHand};
 use crate::broker::{Claimed, Looker, Missing, Outgoing, Receipt, Result, Wanted};
-use crate::ledger::LedgerError;
 use crate::letter::Position;
 use crate::manifest::Line;
 use crate::proof::failpoint;
@@ -207,13 +206,7 @@ impl Engine<'_> {
 
     async fn try_read_on(&mut self) -> std::result::Result<(), EngineError> {
         if let Some((writes, sync)) = self.machine.commit_ahead() {
-            failpoint::hit("before_commit");
-            match self.record(&writes, sync) {
-                Err(EngineError::Ledger(LedgerError::LockLost)) => self.stop(Cause::LockLost),
-                other => other?,
-            }
-            failpoint::hit("after_commit");
-            self.machine.committed();
+            self.commit(&writes, sync)?;
         }
         // Of a resume a line may hold its group, which is not for the middle of a transaction.
         let room = if self.job.resume.is_none() && !self.no_more_lines { self.machine.room() } else { 0 };

@@ -3,14 +3,27 @@
 use super::super::event::Event;
 use super::super::machine::Write;
 use super::super::numbered::Numbered;
-use super::{Engine, EngineError};
+use super::{Cause, Engine, EngineError};
 use crate::broker::BrokerError;
-use crate::ledger::{Entry, LetterState};
+use crate::ledger::{Entry, LedgerError, LetterState};
 use crate::manifest::Line;
+use crate::proof::failpoint;
 
 impl Engine<'_> {
+    /// One commit of the machine. A lock that is lost stops the run.
+    pub(super) fn commit(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
+        failpoint::hit("before_commit");
+        match self.record(writes, sync) {
+            Err(EngineError::Ledger(LedgerError::LockLost)) => self.stop(Cause::LockLost),
+            other => other?,
+        }
+        failpoint::hit("after_commit");
+        self.machine.committed();
+        Ok(())
+    }
+
     /// Writes entries of the machine into the ledger.
-    pub(super) fn record(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
+    fn record(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
         let now = self.job.clock.now();
         // A later entry of a letter replaces an earlier one.
         let mut last = Numbered::<usize>::default();

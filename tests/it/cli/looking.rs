@@ -342,6 +342,7 @@ fn show_says_what_died_why_and_what_a_redrive_would_do() {
     group      C-3    key
     origin     orders
     died       2026-11-30 02:03:59Z, 1h 8m ago, says the broker
+    tried      4 times
     redriven   never; 3 times allowed
     expires    2026-12-14 02:03Z, in 13d 22h
     read as    redrive, sure (--why)

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod check;
+mod context;
 mod demo;
 pub mod env;
 mod explain;

@@ -52,10 +52,7 @@ async fn r35_letters_of_many_consumers_on_several_channels_go_back_in_order() {
     let Some(server) = Server::get() else { return };
     for kind in ["quorum", "classic"] {
         let host = server.host().await;
-        host.pair(kind).await;
-        // About 30 letters to a consumer.
-        let sent: Vec<String> = (0..900).map(|n| format!("{n:05}{}", "x".repeat(128 * 1024))).collect();
-        host.fill("orders.dlq", sent.clone()).await;
+        let sent = host.fill_large(kind).await;
         for _ in 0..2 {
             let (letters, cost) = host.inspect(false).await;
             assert!(bodies(&letters) == sent, "{kind}: seen in order");

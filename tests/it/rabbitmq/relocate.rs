@@ -133,9 +133,7 @@ async fn the_rest_stays_in_order_among_many_consumers_and_channels() {
     let Some(server) = Server::get() else { return };
     for kind in ["quorum", "classic"] {
         let host = server.host().await;
-        host.pair(kind).await;
-        let sent: Vec<String> = (0..900).map(|n| format!("{n:05}{}", "x".repeat(128 * 1024))).collect();
-        host.fill("orders.dlq", sent.clone()).await;
+        let sent = host.fill_large(kind).await;
         let (letters, _) = host.inspect(false).await;
         host.until("orders.dlq", 900).await;
         let wanted: Vec<_> = numbered(&letters).into_iter().filter(|(seq, _)| seq % 3 == 0).collect();

@@ -168,6 +168,14 @@ impl Host {
         assert_eq!(confirm, lapin::Confirmation::Ack(None));
     }
 
+    /// Fills the dead-letter queue of a new pair with 900 letters, so large that one consumer reads about 15.
+    pub async fn fill_large(&self, kind: &str) -> Vec<String> {
+        self.pair(kind).await;
+        let sent: Vec<String> = (0..900).map(|n| format!("{n:05}{}", "x".repeat(128 * 1024))).collect();
+        self.fill("orders.dlq", sent.clone()).await;
+        sent
+    }
+
     pub async fn fill(&self, queue: &str, bodies: impl IntoIterator<Item = String>) {
         let mut confirms = Vec::new();
         for body in bodies {

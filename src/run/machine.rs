@@ -137,6 +137,12 @@ impl Machine {
         self.letters.get(&seq).is_some_and(|letter| matches!(letter.phase, Phase::Planned | Phase::Claiming))
     }
 
+    /// Does its claim still stand for a send that is to come, or is on its way? One that ran out is claimed anew then.
+    pub fn sends(&self, seq: Seq) -> bool {
+        let phases = [Phase::Claimed, Phase::Intending, Phase::Unsent, Phase::Flying];
+        self.letters.get(&seq).is_some_and(|letter| phases.contains(&letter.phase))
+    }
+
     /// How many letters could go at once: what to ask the pace for.
     pub fn could_send(&self) -> usize {
         if self.stop.is_some() || self.backoff || !self.staged.is_empty() {
@@ -423,13 +429,16 @@ impl Machine {
     /// The broker's word on a transaction without an answer: did each letter's part of it happen?
     pub fn proved(&mut self, proofs: &[(Seq, Option<bool>)]) {
         self.to_prove.clear();
+        let mut back = Vec::new();
         for (seq, arrived) in proofs {
             match arrived {
                 Some(true) => self.moved(*seq),
-                Some(false) => self.back_to_claimed(*seq),
+                Some(false) => back.push(*seq),
                 None => self.answer(*seq, Reply::Unknown { resend: false }),
             }
         }
+        // Together: of several letters of a group the first may go again, once none of them is in flight any more.
+        self.all_back(&back);
     }
 
     /// Given back; what does not work ends by itself with its claim.

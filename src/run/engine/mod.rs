@@ -333,7 +333,10 @@ impl Engine<'_> {
         };
         let action = self.machine.next(&mut now);
         for seq in stale {
-            self.hand.remove(&seq);
+            // Of one that is on its way the answer comes first: what goes back from there is claimed anew then.
+            if !self.machine.sends(seq) {
+                self.hand.remove(&seq);
+            }
         }
         action
     }

@@ -176,6 +176,9 @@ impl World {
                 return Err(format!("I6: letter {seq} is untouched or held and was sent"));
             }
         }
+        if stop == Stop::Finished && process.lock && machine.open_letters() > 0 {
+            return Err(format!("I9: it ended as if all were done, and letters have no outcome: {tally:?}"));
+        }
         let no_fault = self.faults == config.faults && self.crashes == 0;
         if no_fault && (tally.moved != config.groups.len() as u64 || tally.unsettled > 0) {
             return Err(format!("I9: without a fault not all is moved: {tally:?}"));

@@ -40,6 +40,11 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
+    /// Was the process told to end?
+    pub fn is_signal(self) -> bool {
+        matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
+    }
+
     /// All, by number.
     pub const ALL: &[Self] = &[
         Self::Done,
@@ -307,9 +312,9 @@ impl CommandError {
             Head::None => Line::new(),
         };
         let mut lines = self.message.lines();
-        ui.tell(head.text(redact::text(lines.next().unwrap_or_default())));
+        ui.tell_folded(head.text(redact::text(lines.next().unwrap_or_default())), 2);
         for line in lines.chain(self.hints.iter().flat_map(|hint| hint.lines())) {
-            ui.tell(format!("  {}", redact::text(line)));
+            ui.tell_folded(format!("  {}", redact::text(line)), 2);
         }
         if !self.next.is_empty() {
             let next: Vec<String> = self.next.iter().map(|argument| redact::text(argument)).collect();

@@ -165,11 +165,20 @@ fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
     };
     render::log_to_stderr(line.globals.verbose, redact::text);
     let mut ctx = Context::of_process(ui, line.globals);
-    let outcome = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime.block_on(dispatch(&mut ctx, line.verb)),
-        Err(error) => Err(CommandError::failed(format!("could not start: {error}"))),
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let failed = CommandError::failed(format!("could not start: {error}"));
+            return finish(&mut ctx.ui, Err(failed));
+        }
     };
-    finish(&mut ctx.ui, outcome)
+    let outcome = runtime.block_on(dispatch(&mut ctx, line.verb));
+    let code = finish(&mut ctx.ui, outcome);
+    if code.is_signal() {
+        // Who says a second time that it shall end does not wait for a call that a broker holds up.
+        runtime.shutdown_background();
+    }
+    code
 }
 
 /// Says what is left to say, and with which code the process ends.

@@ -319,7 +319,7 @@ async fn watch(
                     end.left = cancelled.is_none();
                     break;
                 }
-                progress.clear();
+                progress.clear(&mut ctx.ui);
                 ctx.ui.note("cancelling: what was moved stays moved");
                 match mover.cancel().await {
                     Ok(()) => cancelled = Some(clock.elapsed()),
@@ -332,6 +332,6 @@ async fn watch(
             }
         }
     }
-    progress.clear();
+    progress.clear(&mut ctx.ui);
     Ok(end)
 }

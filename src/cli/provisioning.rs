@@ -10,6 +10,7 @@ use crate::broker::Provision;
 use crate::plan::{self, Change, Resource, Role};
 use crate::render::Line;
 use crate::render::plan::{Counts, letters, table};
+use crate::render::units::moment;
 use crate::topology::Channel;
 
 /// The plan for one broker.
@@ -117,7 +118,7 @@ impl Planned<'_> {
     /// Prints the plan, without what to do next.
     pub fn show(&self, ctx: &mut Context) {
         let now = ctx.clock.now();
-        let at = if ctx.ui.columns().is_some() { now.format("%Y-%m-%d %H:%MZ") } else { now.rfc3339() };
+        let at = moment(now, ctx.ui.columns());
         let head = Line::new().bold(self.target.broker.title());
         ctx.ui.say(head.text(format!(" · {} · {at}", self.target.broker.place())));
         ctx.ui.blank();

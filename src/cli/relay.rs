@@ -174,7 +174,7 @@ async fn serve(ctx: &mut Context, args: &Args, served: Vec<Served<'_>>, title: &
                 let now = *told.borrow();
                 code = now.code.unwrap_or(ExitCode::Interrupted);
                 if now.times > 1 {
-                    progress.clear();
+                    progress.clear(&mut ctx.ui);
                     ctx.ui.note("Left at once: what was in flight stays in its tier and comes again.");
                     return Ok(code);
                 }
@@ -183,7 +183,7 @@ async fn serve(ctx: &mut Context, args: &Args, served: Vec<Served<'_>>, title: &
             () = tokio::time::sleep(every) => show(ctx, &mut progress, &metrics, title, &mut reported),
         }
     };
-    progress.clear();
+    progress.clear(&mut ctx.ui);
     if let Some(pages) = pages {
         pages.abort();
     }
@@ -201,7 +201,7 @@ fn show(ctx: &mut Context, progress: &mut Progress, metrics: &Metrics, title: &s
     let elapsed = ctx.clock.elapsed();
     let over = elapsed.saturating_sub(*reported) >= PERIOD;
     if let Some(error) = metrics.take_error() {
-        progress.clear();
+        progress.clear(&mut ctx.ui);
         ctx.ui.note(format!("{error}; trying again."));
     }
     let now = ctx.clock.now();
@@ -232,7 +232,12 @@ fn last_words(ctx: &mut Context, metrics: &Metrics) {
     }
     let total: u64 = tiers.iter().map(|tier| tier.total).sum();
     let late = tiers.iter().map(|tier| tier.late_p99).max().unwrap_or_default();
-    ctx.ui.note(format!("{total} carried; 99 of 100 of the last were at most {} late.", rough(late)));
+    match total {
+        0 => ctx.ui.note("Nothing was due, and nothing was carried."),
+        _ => {
+            ctx.ui.note(format!("{total} carried; 99 of 100 of the last were at most {} late.", rough(late)))
+        }
+    }
     if metrics.maybe_twice() > 0 {
         let count = metrics.maybe_twice();
         ctx.ui.note(format!(

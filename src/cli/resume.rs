@@ -212,7 +212,14 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         if left.failed > 0 {
             error = error.hint(format!("{} failed: --retry-failed tries them again.", left.failed));
         }
-        return Err(error.next(ctx.command(&["runs", "show", &row.id])));
+        if left.in_doubt + left.failed > 0 {
+            return Err(error.next(ctx.command(&["runs", "show", &row.id])));
+        }
+        if row.counts.held + row.counts.skipped > 0 {
+            error = error
+                .hint("What it held or skipped is not its to send any more: another run selects it anew.");
+        }
+        return Err(error.next(ctx.command(&["inspect", &row.channel])));
     }
     screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, orders);
     let mut sending = left.planned.saturating_sub(left.held) + of(LetterState::Intended);

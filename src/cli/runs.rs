@@ -97,13 +97,25 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 RunState::Done => Vec::new(),
                 _ if row.path == super::native::PATH => ctx.command(&["inspect", &row.channel]),
                 RunState::Running if alive => Vec::new(),
-                _ => ctx.command(&["resume", &row.id]),
+                _ => what_is_left(ctx, &row),
             };
             screen::show(&mut ctx.ui, &ledger, &row, alive, full, ctx.clock.now(), &next).map_err(told)?;
             Ok(ExitCode::Done)
         }
         What::Pause { run, reason } => wish(ctx, ledger, &at, &run, reason.as_deref(), Wish::Pause),
         What::Stop { run, reason } => wish(ctx, ledger, &at, &run, reason.as_deref(), Wish::Stop),
+    }
+}
+
+/// What to type for what a run left: some of it a resume sends, some of it only another run.
+fn what_is_left(ctx: &Context, row: &RunRow) -> Vec<String> {
+    let counts = &row.counts;
+    if counts.untouched + counts.in_doubt + row.unsettled > 0 || row.state == RunState::Running {
+        ctx.command(&["resume", &row.id])
+    } else if counts.failed > 0 {
+        ctx.command(&["resume", &row.id, "--retry-failed"])
+    } else {
+        ctx.command(&["inspect", &row.channel])
     }
 }
 
@@ -125,10 +137,10 @@ fn wish(
     ledger.wish(row.n, wish).map_err(told)?;
     let word = if wish == Wish::Pause { "pause" } else { "stop" };
     ledger.event(row.n, ctx.clock.now(), &ctx.who, word, reason).map_err(told)?;
-    ctx.ui.say(format!(
-        "run {} was asked to {word}; it settles what is in flight and ends within seconds",
-        row.id
-    ));
+    ctx.ui.say_folded(
+        format!("run {} was asked to {word}; it settles what is in flight and ends within seconds", row.id),
+        2,
+    );
     ctx.ui.next(&ctx.command(&["runs", "show", &row.id]));
     Ok(ExitCode::Done)
 }

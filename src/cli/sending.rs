@@ -187,7 +187,7 @@ pub async fn look_through(
         }
     })
     .await;
-    progress.clear();
+    progress.clear(&mut ctx.ui);
     let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
     receives::remember(ctx, passes.as_ref(), prepared.cost.spent);
     if sends {

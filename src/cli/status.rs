@@ -164,11 +164,14 @@ async fn watch(ctx: &mut Context, channel: Option<&str>) -> Outcome {
     loop {
         let (channels, trouble) = counted(ctx, channel).await?;
         if let Some(error) = trouble {
-            progress.clear();
+            progress.clear(&mut ctx.ui);
             return Err(error);
         }
         if animates {
-            let lines: Vec<_> = channels.iter().flat_map(|status| status.lines(ctx.ui.columns())).collect();
+            let lines: Vec<_> = {
+                let columns = Some(ctx.ui.drawn_columns());
+                channels.iter().flat_map(|status| status.lines(columns)).collect()
+            };
             let elapsed = ctx.clock.elapsed().saturating_sub(begun);
             progress.show(&mut ctx.ui, elapsed, &lines);
         } else if ctx.ui.json() {

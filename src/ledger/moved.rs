@@ -55,6 +55,21 @@ impl Ledger {
         Ok(moved)
     }
 
+    /// What other runs have moved out of a run's dead-letter queue since it began.
+    ///
+    /// # Errors
+    /// The database's. A run whose selection cannot be read says nothing.
+    pub fn moved_by_others(&self, run: &str) -> Result<MovedBefore> {
+        let mut moved = MovedBefore::default();
+        let Some(own) = self.runs_like(run)?.into_iter().find(|row| row.id == run) else { return Ok(moved) };
+        for row in self.runs_of(&own.dlq, own.started)? {
+            if row.id != own.id {
+                self.moved_by(&row, |position| moved.add(&row.id, position))?;
+            }
+        }
+        Ok(moved)
+    }
+
     fn moved_by(&self, row: &RunRow, mut each: impl FnMut(&str)) -> Result<()> {
         let Ok(mut reader) = Reader::open(&self.manifest_path(&row.id)?) else { return Ok(()) };
         let mut writes = Writes::of(row.n);

@@ -29,7 +29,8 @@ pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Co
         }));
         return;
     }
-    ui.say(place.head(&looked.snapshot.queue));
+    let head = place.head(&looked.snapshot.queue, ui.columns());
+    ui.say(head);
     ui.say(
         Line::new()
             .bold(format!("{} of cause {cause}", count(contrast.inside, "letter", "letters")))

@@ -36,7 +36,8 @@ impl Causes<'_> {
             ui.document(&self.json());
             return;
         }
-        ui.say(self.place.head(&self.looked.snapshot.queue));
+        let head = self.place.head(&self.looked.snapshot.queue, ui.columns());
+        ui.say(head);
         ui.say(self.summary());
         let lines = self.buckets.sorted();
         if !lines.is_empty() {

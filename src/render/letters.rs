@@ -51,7 +51,8 @@ impl Letters<'_> {
     fn table(&self, ui: &mut Ui) {
         let selected = self.looked.selected;
         if self.letters.is_empty() {
-            ui.say(self.place.head(&self.looked.snapshot.queue));
+            let head = self.place.head(&self.looked.snapshot.queue, ui.columns());
+            ui.say(head);
             ui.say(format!("0 of {} shown", count(self.looked.seen, "dead letter", "dead letters")));
             print_notes(ui, self.notes);
             return ui.next(self.next);

@@ -113,6 +113,22 @@ impl Line {
         lines
     }
 
+    /// The line, cut to `columns` with `…` at its end if it is longer.
+    #[must_use]
+    pub fn cut_to(&self, columns: usize) -> Self {
+        let mut room = columns;
+        let mut line = Self::new();
+        for (style, text) in &self.pieces {
+            let text = cut(text, room);
+            room = room.saturating_sub(width(&text));
+            line.pieces.push((*style, text));
+            if room == 0 {
+                break;
+            }
+        }
+        line
+    }
+
     /// The line without styles, escaped.
     pub fn plain(&self) -> String {
         self.pieces.iter().map(|(_, text)| escape(text)).collect()

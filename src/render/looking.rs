@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::units::{count, minute, number};
+use super::units::{count, minute, moment, number};
 use super::{Line, Ui};
 use crate::broker::Count;
 use crate::clock::Time;
@@ -24,12 +24,12 @@ pub struct Where {
 
 impl Where {
     /// `orders · kafka (protected) · orders.dlq · 2026-11-30 03:12Z`.
-    pub fn head(&self, queue: &str) -> Line {
+    pub fn head(&self, queue: &str, columns: Option<usize>) -> Line {
         let protected = if self.protected { " (protected)" } else { "" };
         Line::new()
             .bold(self.channel.clone())
             .text(format!(" · {}{protected} · {queue} · ", self.broker))
-            .dim(minute(self.at))
+            .dim(moment(self.at, columns))
     }
 }
 

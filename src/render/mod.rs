@@ -65,8 +65,13 @@ pub struct Ui {
     format: Format,
     closed: bool,
     aside: bool,
+    /// Rows of the block that is drawn over, the cursor behind the last; 0: none stands.
+    drawn: usize,
     trouble: Option<io::Error>,
 }
+
+/// Blanks before the second row of a line in a block that is drawn over.
+const BESIDE: usize = 9;
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,14 +109,19 @@ impl Ui {
             format: Format::Table,
             closed: false,
             aside: false,
+            drawn: 0,
             trouble: None,
         }
     }
 
     /// Into memory, for tests of rendering: 100 columns, no colour.
     pub fn captured() -> (Self, Captured) {
+        Self::captured_at(Terminal { columns: Some(100), unicode: true, ..Terminal::default() })
+    }
+
+    /// Into memory, as at any terminal.
+    pub fn captured_at(terminal: Terminal) -> (Self, Captured) {
         let captured = Captured::default();
-        let terminal = Terminal { columns: Some(100), unicode: true, ..Terminal::default() };
         let ui = Self::new(
             terminal,
             Box::new(captured.out.clone()),
@@ -146,6 +156,11 @@ impl Ui {
         self.terminal.columns
     }
 
+    /// Columns of what is [drawn over](Self::draw).
+    pub fn drawn_columns(&self) -> usize {
+        self.terminal.room().0
+    }
+
     /// May progress be drawn over in place?
     pub fn animates(&self) -> bool {
         self.terminal.animates
@@ -168,6 +183,14 @@ impl Ui {
         }
         let text = self.compose(&line.into(), self.out.colour);
         self.put(text.as_bytes());
+    }
+
+    /// A line of the answer that is broken between words where the terminal is narrower, with `indent` blanks
+    /// before what follows.
+    pub fn say_folded(&mut self, line: impl Into<Line>, indent: usize) {
+        for part in line.into().wrapped(self.folding(), indent) {
+            self.say(part);
+        }
     }
 
     /// An empty line of the answer.
@@ -203,10 +226,67 @@ impl Ui {
     /// A line on stderr as it is, below everything said so far.
     pub fn tell(&mut self, line: impl Into<Line>) {
         let text = self.compose(&line.into(), self.err.colour);
+        self.erase();
         self.flush();
         // Nothing can be done about a closed stderr, and nothing depends on it.
         let _ = self.err.writer.write_all(text.as_bytes());
         let _ = self.err.writer.flush();
+    }
+
+    /// [`Self::tell`], broken between words where the terminal is narrower.
+    pub fn tell_folded(&mut self, line: impl Into<Line>, indent: usize) {
+        for part in line.into().wrapped(self.folding(), indent) {
+            self.tell(part);
+        }
+    }
+
+    /// Columns at which a line is broken for a person.
+    fn folding(&self) -> usize {
+        self.terminal.columns.filter(|_| self.terminal.folds).unwrap_or(usize::MAX)
+    }
+
+    /// Draws a block of lines on stderr, over the one that stands there. Anything printed later takes its place.
+    pub fn draw(&mut self, lines: &[Line]) {
+        let (columns, rows) = self.terminal.room();
+        let mut parts: Vec<Line> =
+            lines.iter().cloned().flat_map(|line| line.wrapped(columns, BESIDE)).collect();
+        parts.truncate(rows);
+        let mut text = self.over_drawn();
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                text.push_str("\r\n");
+            }
+            let part = part.cut_to(columns);
+            text.push_str(self.compose(&part, self.err.colour).trim_end());
+        }
+        self.flush();
+        let _ = self.err.writer.write_all(text.as_bytes());
+        let _ = self.err.writer.flush();
+        self.drawn = parts.len();
+    }
+
+    /// Does a block stand there that can be drawn over?
+    pub fn draws(&self) -> bool {
+        self.drawn > 0
+    }
+
+    /// Takes the block off the terminal.
+    pub fn erase(&mut self) {
+        if self.drawn > 0 {
+            let text = self.over_drawn();
+            self.drawn = 0;
+            let _ = self.err.writer.write_all(text.as_bytes());
+            let _ = self.err.writer.flush();
+        }
+    }
+
+    /// What goes back to the first row of the block and clears from there.
+    fn over_drawn(&self) -> String {
+        match self.drawn {
+            0 => String::new(),
+            1 => "\r\u{1b}[J".to_owned(),
+            rows => format!("\r\u{1b}[{}A\u{1b}[J", rows - 1),
+        }
     }
 
     /// A JSON document on stderr, on one line: what went wrong, for programs.
@@ -242,6 +322,7 @@ impl Ui {
         let mut text = self.compose(&question.into(), self.err.colour);
         text.truncate(text.trim_end_matches('\n').len());
         text.push(' ');
+        self.erase();
         self.flush();
         let _ = self.err.writer.write_all(text.as_bytes());
         let _ = self.err.writer.flush();
@@ -263,6 +344,7 @@ impl Ui {
 
     /// Flushes, and tells what went wrong with stdout beside a reader that left: a full disk.
     pub fn finish(&mut self) -> Option<io::Error> {
+        self.erase();
         self.flush();
         self.trouble.take()
     }
@@ -271,6 +353,7 @@ impl Ui {
         if self.closed {
             return;
         }
+        self.erase();
         if let Err(error) = self.out.writer.write_all(bytes) {
             self.failed(error);
         }

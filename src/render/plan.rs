@@ -69,7 +69,7 @@ impl Counts {
 
 /// The rows of a plan. Nothing is cut: one decides by what stands last.
 pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table {
-    let mut table = Table::new([Column::left(""), Column::left(""), Column::left("")]).bare();
+    let mut table = Table::new([Column::left(""), Column::left(""), Column::left("").folds()]).bare();
     for change in changes {
         let resource = change.resource();
         let (word, style, lines) = match change {

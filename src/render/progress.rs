@@ -1,24 +1,22 @@
 //! Progress on stderr: redrawn in place on a terminal, a line every ten seconds off it.
-//!
-//! The only file that knows indicatif.
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
+use super::Ui;
 use super::line::Line;
-use super::{Ui, escape, terminal};
 
 /// How often a line is printed where nothing can be redrawn.
 const EVERY: Duration = Duration::from_secs(10);
+/// How often a terminal is drawn anew at most.
+const FRAME: Duration = Duration::from_millis(100);
 /// Cells of a bar.
 const CELLS: usize = 20;
 
-/// A block of lines that shows how far something has come.
+/// A block of lines that shows how far something has come. It stands until something else is printed, or it
+/// is [cleared](Self::clear).
 #[derive(Debug, Default)]
 pub struct Progress {
-    bar: Option<ProgressBar>,
-    printed: Option<Duration>,
+    at: Option<Duration>,
 }
 
 impl Progress {
@@ -33,48 +31,23 @@ impl Progress {
         if ui.json() {
             return;
         }
+        let wait = if ui.animates() { FRAME } else { EVERY };
+        let drawn_over = ui.animates() && !ui.draws();
+        if !drawn_over && self.at.is_some_and(|at| elapsed >= at && elapsed - at < wait) {
+            return;
+        }
+        self.at = Some(elapsed);
         if ui.animates() {
-            let text: Vec<String> = lines.iter().map(|line| shown(ui, line)).collect();
-            let bar = self.bar.get_or_insert_with(|| {
-                ui.flush();
-                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-                if let Ok(style) = ProgressStyle::with_template("{msg}") {
-                    bar.set_style(style);
-                }
-                bar
-            });
-            bar.set_message(text.join("\n"));
-            bar.tick();
-        } else if self.printed.is_none_or(|at| elapsed.saturating_sub(at) >= EVERY) {
-            self.printed = Some(elapsed);
-            if let Some(line) = lines.last() {
-                ui.tell(line.clone());
-            }
+            ui.draw(lines);
+        } else if let Some(line) = lines.last() {
+            ui.tell(line.clone());
         }
     }
 
-    /// Takes what is shown off the terminal, so that other lines can be printed.
-    pub fn clear(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+    /// Takes what is shown off the terminal.
+    pub fn clear(&mut self, ui: &mut Ui) {
+        ui.erase();
     }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-fn shown(ui: &Ui, line: &Line) -> String {
-    let mut text = String::new();
-    for (style, piece) in &line.pieces {
-        let safe = escape(piece);
-        let safe = if ui.terminal.unicode { safe } else { terminal::ascii(&safe).into() };
-        text.push_str(&style.paint(&safe, ui.err.colour));
-    }
-    text
 }
 
 /// `██████████░░░░░░░░░░`: how much of `of` is done.
@@ -88,6 +61,7 @@ pub fn bar(done: u64, of: u64) -> String {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::render::Terminal;
 
     #[test]
     fn a_bar_is_full_only_when_all_is_done() {
@@ -109,5 +83,28 @@ mod tests {
             );
         }
         assert_eq!(captured.err(), "at 0\nat 10\nat 20\n");
+    }
+
+    #[test]
+    fn a_terminal_is_drawn_over_and_what_comes_next_takes_its_place() {
+        let terminal = Terminal { columns: Some(24), animates: true, unicode: true, ..Terminal::default() };
+        let (mut ui, captured) = Ui::captured_at(terminal);
+        let mut progress = Progress::new();
+        let mut show = |ui: &mut Ui, ms, lines: &[Line]| progress.show(ui, Duration::from_millis(ms), lines);
+        show(&mut ui, 0, &["one".into(), "two".into()]);
+        show(&mut ui, 50, &["too soon".into()]);
+        // A line that is wider than the terminal has rows of its own, and room for the ^C that is echoed.
+        show(&mut ui, 120, &["three four five six seven".into()]);
+        ui.tell("a note");
+        show(&mut ui, 130, &["at once".into()]);
+        assert_eq!(
+            captured.err(),
+            "one\r\ntwo\
+             \r\u{1b}[1A\u{1b}[Jthree four five six\r\n         seven\
+             \r\u{1b}[1A\u{1b}[Ja note\n\
+             at once"
+        );
+        progress.clear(&mut ui);
+        assert!(captured.err().ends_with("at once\r\u{1b}[J"));
     }
 }

@@ -55,6 +55,6 @@ pub fn table(ui: &Ui, head: &str, now: Time, tiers: &[TierReport]) -> Vec<Line> 
         ]);
     }
     let mut lines = vec![Line::from(format!("{head} · {}", now.format("%H:%M:%SZ")))];
-    lines.extend(table.lines(ui.columns()));
+    lines.extend(table.lines(Some(ui.drawn_columns())));
     lines
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::units::number;
+use super::units::{number, short_second, when};
 use super::{Cell, Column, Line, Style, Table, Ui};
 use crate::clock::Time;
 use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Writes};
@@ -50,19 +50,20 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time) {
     }
     let mut table = Table::new(vec![
         Column::left("STARTED"),
-        Column::left("BY"),
+        Column::left("BY").drops(2),
         Column::left("STATE"),
         Column::right("PLANNED"),
         Column::right("MOVED"),
-        Column::right("OTHER"),
-        Column::right("TOOK"),
-        Column::left("REASON"),
+        Column::right("OTHER").drops(3),
+        Column::right("TOOK").drops(1),
+        Column::left("REASON").cuts(),
         Column::left("RUN"),
     ]);
+    let terminal = ui.columns().is_some();
     for (row, alive) in rows.iter().zip(alive) {
         let other = row.counts.planned.saturating_sub(row.counts.moved);
         table.row(vec![
-            plain(row.started.format("%d %b %H:%MZ")),
+            plain(if terminal { row.started.format("%d %b %H:%MZ") } else { row.started.rfc3339() }),
             plain(row.who.clone()),
             plain(state(row, *alive)),
             plain(number(row.counts.planned)),
@@ -96,24 +97,26 @@ pub fn show(
         (RunState::Running, true) => "is running".to_owned(),
         (RunState::Running, false) => {
             let host = last_host(ledger, row)?.map(|host| format!("on {host} ")).unwrap_or_default();
-            format!("did not end: last sign of it {host}at {}", row.seen.format("%H:%M:%SZ"))
+            format!("did not end: last sign of it {host}at {}", short_second(row.seen, row.started))
         }
         (other, _) => other.word().to_owned(),
     };
-    ui.say(
+    ui.say_folded(
         Line::new()
             .bold(format!("run {} {word}", row.id))
             .text(format!(" · {} · {} · {}", row.channel, row.broker, row.reason)),
+        2,
     );
-    ui.say(six(&row.counts));
+    six(ui, &row.counts);
     let parts = if row.parts > 1 { format!(" in {} parts", row.parts) } else { String::new() };
-    ui.say(format!("  begun     {} by {}", row.started.format("%Y-%m-%d %H:%M:%SZ"), row.who));
+    let columns = ui.columns();
+    ui.say(format!("  begun     {} by {}", when(row.started, columns), row.who));
     ui.say(format!(
         "  took      {}{parts} at {}",
         rough_seconds(std::time::Duration::from_millis(row.took_ms)),
         row.rate
     ));
-    ui.say(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection));
+    ui.say_folded(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection), 12);
     if row.path == "broker_move" {
         ui.say("  how       by the broker itself: no letter is named here, counts are its estimates");
     }
@@ -122,11 +125,10 @@ pub fn show(
     }
     for event in ledger.events(row.n)? {
         let text = event.text.map(|text| format!("  {text}")).unwrap_or_default();
-        ui.say(
-            Line::new()
-                .text("  ")
-                .dim(event.at.format("%H:%M:%SZ"))
-                .text(format!("  {} by {}{text}", event.what, event.who)),
+        let at = if columns.is_some() { short_second(event.at, row.started) } else { event.at.rfc3339() };
+        ui.say_folded(
+            Line::new().text("  ").dim(at).text(format!("  {} by {}{text}", event.what, event.who)),
+            13,
         );
     }
     let most = if full { usize::MAX } else { 40 };
@@ -158,12 +160,15 @@ pub fn show(
             };
             let event = note.event_id.as_deref().map(|id| format!("  {}", super::cut(id, 24)));
             let group = note.group.as_deref().map(|group| format!("  {}", super::cut(group, 24)));
-            ui.say(line.text(format!(
-                " {what}{}{}  {}",
-                event.unwrap_or_default(),
-                group.unwrap_or_default(),
-                note.letter
-            )));
+            ui.say_folded(
+                line.text(format!(
+                    " {what}{}{}  {}",
+                    event.unwrap_or_default(),
+                    group.unwrap_or_default(),
+                    note.letter
+                )),
+                12,
+            );
         }
     }
     if full {

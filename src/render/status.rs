@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::looking::Where;
-use super::units::{age, count, minute, number, short_minute};
+use super::units::{age, count, minute, moment, number, short_minute};
 use super::{Cell, Column, Line, Style, Table, Ui};
 use crate::broker::{Count, Depth, Depths};
 use crate::clock::{Time, exact};
@@ -66,7 +66,7 @@ impl Status {
         let head = Line::new()
             .bold(self.place.channel.clone())
             .text(format!(" · {}{protected}{owner} · ", self.place.broker))
-            .dim(minute(self.place.at));
+            .dim(moment(self.place.at, columns));
         let mut lines = vec![head];
         lines.extend(self.table().lines(columns));
         lines

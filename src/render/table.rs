@@ -22,13 +22,14 @@ pub struct Column {
     right: bool,
     drop: Option<u8>,
     cuts: bool,
+    folds: bool,
     max: Option<usize>,
 }
 
 impl Column {
     /// A column that starts at its left.
     pub fn left(header: impl Into<Cow<'static, str>>) -> Self {
-        Self { header: header.into(), right: false, drop: None, cuts: false, max: None }
+        Self { header: header.into(), right: false, drop: None, cuts: false, folds: false, max: None }
     }
 
     /// A column of numbers.
@@ -47,6 +48,13 @@ impl Column {
     #[must_use]
     pub fn cuts(mut self) -> Self {
         self.cuts = true;
+        self
+    }
+
+    /// The last column: what does not fit goes on in rows of its own, nothing is cut.
+    #[must_use]
+    pub fn folds(mut self) -> Self {
+        self.folds = true;
         self
     }
 
@@ -145,6 +153,8 @@ impl Table {
         if let Some(limit) = limit {
             self.fit(&mut widths, limit.saturating_sub(self.indent));
         }
+        let folded = limit.and_then(|limit| self.folded(&mut widths, limit.saturating_sub(self.indent)));
+        let source = folded.as_ref().unwrap_or(&self.rows);
         let shown: Vec<(usize, usize)> =
             widths.iter().enumerate().filter_map(|(at, wide)| Some((at, (*wide)?))).collect();
         let text = |row: &[Cell]| -> Vec<(String, Style)> {
@@ -162,8 +172,29 @@ impl Table {
                 self.columns.iter().map(|column| Cell::dim(column.header.clone())).collect::<Vec<_>>();
             rows.push(text(&names));
         }
-        rows.extend(self.rows.iter().map(|row| text(row)));
+        rows.extend(source.iter().map(|row| text(row)));
         self.lay_out(&shown, &rows)
+    }
+
+    /// The rows with what is too wide for a last column that folds in rows of its own, if anything is.
+    fn folded(&self, widths: &mut [Option<usize>], limit: usize) -> Option<Vec<Vec<Cell>>> {
+        let at = self.columns.len().checked_sub(1).filter(|at| self.columns[*at].folds)?;
+        let over = total(widths).checked_sub(limit).filter(|over| *over > 0)?;
+        let room = widths[at]?.saturating_sub(over).max(LEAST);
+        widths[at] = Some(room);
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            let Some(cell) = row.get(at) else {
+                rows.push(row.clone());
+                continue;
+            };
+            for (nth, part) in Line::new().text(cell.text.as_str()).wrapped(room, 2).into_iter().enumerate() {
+                let mut cells = if nth == 0 { row[..at].to_vec() } else { vec![Cell::default(); at] };
+                cells.push(Cell::new(part.plain().trim_end(), cell.style));
+                rows.push(cells);
+            }
+        }
+        Some(rows)
     }
 
     /// Natural widths of all columns; `None` is a column that is left out: one without any content.

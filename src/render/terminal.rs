@@ -14,6 +14,8 @@ pub struct Terminal {
     pub colour_err: bool,
     /// Columns to fit standard output into; `None` off a terminal: nothing is cut.
     pub columns: Option<usize>,
+    /// Lines are broken between words where they are wider than the outputs: a person reads them there.
+    pub folds: bool,
     /// May what was printed be drawn over (progress)?
     pub animates: bool,
     /// Characters beyond ASCII.
@@ -54,6 +56,7 @@ impl Terminal {
             colour_out: wishes.colour(out),
             colour_err: wishes.colour(err),
             columns: asked.or_else(|| out.then(columns_of_stdout)),
+            folds: out || err,
             animates: err && !wishes.dumb,
             unicode: unicode(var("LC_ALL").or_else(|| var("LC_CTYPE")).or_else(|| var("LANG")).as_deref()),
             answers: std::io::stdin().is_terminal(),
@@ -67,6 +70,26 @@ fn unicode(locale: Option<&str>) -> bool {
         let name = name.to_ascii_lowercase();
         name.contains("utf-8") || name.contains("utf8")
     })
+}
+
+/// Columns that a terminal echoes `^C` and another `^C` in, behind what is drawn.
+const ECHO: usize = 4;
+/// Rows where a terminal does not tell.
+const ROWS: usize = 24;
+
+impl Terminal {
+    /// Columns and rows in which something may be drawn over, now: terminals change their size. Narrower than
+    /// the terminal, so that no row wraps by itself and is counted as one.
+    pub(super) fn room(&self) -> (usize, usize) {
+        let (columns, rows) = match rustix::termios::tcgetwinsize(std::io::stderr()) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                (usize::from(size.ws_col), usize::from(size.ws_row))
+            }
+            _ => (self.columns.unwrap_or(COLUMNS), ROWS),
+        };
+        let columns = columns.min(self.columns.unwrap_or(columns));
+        (columns.saturating_sub(ECHO).max(1), rows.saturating_sub(1).max(1))
+    }
 }
 
 fn columns_of_stdout() -> usize {

@@ -62,6 +62,21 @@ fn narrow_terminals_lose_columns_before_text() {
 }
 
 #[test]
+fn a_column_that_folds_goes_on_below_itself() {
+    let mut table =
+        Table::new([Column::left("WHAT"), Column::left("NAME"), Column::left("DETAIL").folds()]).bare();
+    table.row(["~ change".into(), "orders".into(), "retries  a, b, c → a, b, d and some more".into()]);
+    table.row(["= keep".into(), "orders.dlq".into()]);
+    let at = |width| table.lines(width).iter().map(|line| line.plain() + "\n").collect::<String>();
+    insta::assert_snapshot!(at(Some(46)), @r"
+    ~ change  orders      retries  a, b, c → a, b,
+                            d and some more
+    = keep    orders.dlq
+    ");
+    assert_eq!(at(None).lines().count(), 2);
+}
+
+#[test]
 fn colour_does_not_move_columns() {
     let mut table = Table::new(columns());
     table.row([Cell::bold("131"), Cell::red("lost"), "".into(), Cell::dim("91be4d")]);

@@ -70,6 +70,16 @@ pub fn minute(at: Time) -> String {
     at.format("%Y-%m-%d %H:%MZ")
 }
 
+/// A moment by which one decides: to the minute for a person, as RFC 3339 where no terminal is (`columns`).
+pub fn moment(at: Time, columns: Option<usize>) -> String {
+    if columns.is_some() { minute(at) } else { at.rfc3339() }
+}
+
+/// Likewise to the second.
+pub fn when(at: Time, columns: Option<usize>) -> String {
+    if columns.is_some() { second(at) } else { at.rfc3339() }
+}
+
 /// `2026-11-30 03:12:08Z`.
 pub fn second(at: Time) -> String {
     at.format("%Y-%m-%d %H:%M:%SZ")

@@ -75,7 +75,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("annotate_snippets", &["render/diagnostic.rs"]),
     ("comfy_table", &["render/table.rs"]),
     ("governor", &["run/pace.rs"]),
-    ("indicatif", &["render/progress.rs"]),
     ("hyper", &["cli/listen.rs"]),
     ("hyper_util", &["cli/listen.rs"]),
     ("jiff", &["clock.rs"]),

@@ -5,6 +5,7 @@
 
 mod claim;
 mod look;
+mod moved;
 mod together;
 
 use std::borrow::Cow;
@@ -75,6 +76,7 @@ struct Session {
     /// Letters up to here have been asked whether they are of this run and died again.
     seen_again: i64,
     refailed: u64,
+    moved: moved::Moved,
 }
 
 impl Session {
@@ -115,6 +117,7 @@ impl Session {
             folds_often: false,
             seen_again,
             refailed: 0,
+            moved: moved::Moved::default(),
         })
     }
 

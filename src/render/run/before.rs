@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::clock::{Time, rough};
 use crate::ledger::{RunRow, Summary};
 use crate::manifest::{Head, OrderPolicy, Why};
-use crate::render::units::{bytes, count, minute, number};
+use crate::render::units::{bytes, count, moment, number, when};
 use crate::render::{Line, Ui};
 use crate::run::overtaken::Overtaken;
 use crate::run::pace::time_for;
@@ -113,7 +113,7 @@ pub fn before(ui: &mut Ui, it: &Before<'_>) {
         return;
     }
     let columns = ui.columns().unwrap_or(usize::MAX);
-    for line in lines(it) {
+    for line in lines(it, ui.columns()) {
         let indent = behind_the_count(&line.plain());
         for part in line.wrapped(columns, indent) {
             ui.say(part);
@@ -121,7 +121,7 @@ pub fn before(ui: &mut Ui, it: &Before<'_>) {
     }
 }
 
-fn lines(it: &Before<'_>) -> Vec<Line> {
+fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     let summary = &it.prepared.summary;
     let mut lines = Vec::new();
     let reason = it.reason.map(|reason| format!(" · {reason}")).unwrap_or_default();
@@ -130,7 +130,7 @@ fn lines(it: &Before<'_>) -> Vec<Line> {
         Line::new()
             .bold(format!("run{of}"))
             .text(format!(" · {} · {} · ", it.channel, it.title))
-            .dim(minute(it.at))
+            .dim(moment(it.at, columns))
             .text(reason),
     );
     lines.push(Line::new());
@@ -446,12 +446,14 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
     if ui.json() {
         return;
     }
-    ui.say(
+    let started = when(row.started, ui.columns());
+    ui.say_folded(
         Line::new()
             .bold(format!("run {}", row.id))
             .text(format!(" · {} · {title} · begun ", row.channel))
-            .dim(row.started.format("%Y-%m-%d %H:%M:%SZ"))
+            .dim(started)
             .text(format!(" by {} · {}", row.who, row.reason)),
+        2,
     );
     if left.in_doubt > 0 {
         let what = match (orders.resend_in_doubt, orders.settle_in_doubt) {
@@ -463,14 +465,16 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
             }
             _ => "looked up where the broker can tell",
         };
-        ui.say(format!("in doubt  {} {what}", number(left.in_doubt)));
+        ui.say_folded(format!("in doubt  {} {what}", number(left.in_doubt)), LABEL);
     }
     if left.unsettled > 0 {
-        ui.say(format!("settle    {} that arrived, without sending them again", number(left.unsettled)));
+        let what = "that arrived, without sending them again";
+        ui.say_folded(format!("settle    {} {what}", number(left.unsettled)), LABEL);
     }
     if left.held > 0 {
         let behind = count(left.held, "letter", "letters");
-        ui.say(format!("held      {behind} behind one of their group that stays in doubt or failed"));
+        let what = "behind one of their group that stays in doubt or failed";
+        ui.say_folded(format!("held      {behind} {what}"), LABEL);
     }
     let send = left.planned.saturating_sub(left.held);
     ui.say(format!("send      up to {} · {rate}", count(send, "letter", "letters")));

@@ -72,7 +72,7 @@ pub fn ended(ui: &mut Ui, row: &RunRow, state: RunState, exit: u8, counts: &Coun
         number(counts.moved),
         number(counts.planned)
     )));
-    ui.say(six(counts));
+    six(ui, counts);
     if let Some(why) = why {
         ui.say(Line::new().text("  ").red("error").text(format!("  {why}")));
     }

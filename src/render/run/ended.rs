@@ -15,6 +15,10 @@ use crate::run::engine::{Cause, End};
 pub const MOST_NOTES: usize = 1000;
 /// Most lines of letters on the screen.
 const MOST_LINES: usize = 8;
+/// Most groups on one of them.
+const MOST_GROUPS: usize = 4;
+/// Columns before what a label is about.
+const LABEL: usize = 12;
 
 /// What the end shows.
 pub struct Ended<'a> {
@@ -44,8 +48,8 @@ pub struct Ended<'a> {
     pub next: &'a [String],
 }
 
-/// The line of six counts.
-pub fn six(counts: &Counts) -> Line {
+/// Prints the six counts: on one line, or broken before what is in doubt.
+pub fn six(ui: &mut Ui, counts: &Counts) {
     let failed = format!("failed {}", number(counts.failed));
     let doubt = format!("in doubt {}", number(counts.in_doubt));
     let line = Line::new().text(format!(
@@ -55,9 +59,17 @@ pub fn six(counts: &Counts) -> Line {
         number(counts.skipped)
     ));
     let line = if counts.failed > 0 { line.red(failed) } else { line.text(failed) };
-    let line = line.text(format!(" + held {} + ", number(counts.held)));
-    let line = if counts.in_doubt > 0 { line.bold(doubt) } else { line.text(doubt) };
-    line.text(format!(" + untouched {}", number(counts.untouched)))
+    let line = line.text(format!(" + held {}", number(counts.held)));
+    let rest = Line::new().text("+ ");
+    let rest = if counts.in_doubt > 0 { rest.bold(doubt) } else { rest.text(doubt) };
+    let rest = rest.text(format!(" + untouched {}", number(counts.untouched)));
+    if ui.columns().is_some_and(|columns| line.width() + 1 + rest.width() > columns) {
+        let under = format!("  planned {} ", number(counts.planned)).len();
+        ui.say(line);
+        ui.say(Line::new().text(" ".repeat(under)).then(rest));
+    } else {
+        ui.say(line.text(" ").then(rest));
+    }
 }
 
 /// Says how it ended, on stdout.
@@ -65,34 +77,31 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
     if ui.json() {
         return ui.document(&document(screen, it));
     }
-    ui.say(head(screen, it));
-    ui.say(six(&it.end.counts));
+    ui.say_folded(head(screen, it), 2);
+    six(ui, &it.end.counts);
     if it.end.unsettled > 0 {
-        ui.say(
+        ui.say_folded(
             Line::new()
                 .text("  moved, ")
                 .bold("original not removed")
                 .text(format!(": {}; resume removes them without sending again", number(it.end.unsettled))),
+            LABEL,
         );
     }
-    if let Some(refailed) = it.end.refailed.filter(|refailed| *refailed > 0) {
-        ui.say(format!(
-            "  re-failed  {} of the {} by now; they return to {} as new letters",
-            number(refailed),
-            number(it.end.counts.moved),
-            screen.queue
-        ));
+    if it.end.counts.moved > 0 {
+        ui.say_folded(refailed(it.end, screen), LABEL);
     }
     if let Some(Cause::Broker(error)) | Some(Cause::Errors(Some(error))) = &it.end.cause {
         let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
-        ui.say(
+        ui.say_folded(
             Line::new()
                 .text("  ")
                 .red("error")
-                .text(format!("  {} could not {}: {}{code}", screen.broker, error.action, error.message)),
+                .text(format!("     {} could not {}: {}{code}", screen.broker, error.action, error.message)),
+            LABEL,
         );
         if let Some(hint) = &error.hint {
-            ui.say(format!("         {hint}"));
+            ui.say_folded(format!("{}{hint}", " ".repeat(LABEL)), LABEL);
         }
     }
     letters(ui, it);
@@ -207,12 +216,15 @@ fn letters(ui: &mut Ui, it: &Ended<'_>) {
         };
         let group = note.group.as_deref().map(|group| format!("  {}", crate::render::cut(group, 24)));
         let event = note.event_id.as_deref().map(|id| format!("  {}", crate::render::cut(id, 24)));
-        ui.say(line.text(format!(
-            "{what}{}{}  {}",
-            event.unwrap_or_default(),
-            group.unwrap_or_default(),
-            note.letter
-        )));
+        ui.say_folded(
+            line.text(format!(
+                "{what}{}{}  {}",
+                event.unwrap_or_default(),
+                group.unwrap_or_default(),
+                note.letter
+            )),
+            LABEL,
+        );
     }
     for (outcome, code, letters) in it.groups {
         let rest = match outcome.as_str() {
@@ -227,7 +239,44 @@ fn letters(ui: &mut Ui, it: &Ended<'_>) {
             continue;
         }
         let more = if matches!(outcome.as_str(), "failed" | "in_doubt") { " more" } else { "" };
-        ui.say(format!("  {:<9} {}{more} {}", outcome.replace('_', " "), number(rest), reason(code)));
+        let line = format!("  {:<9} {}{more} {}", outcome.replace('_', " "), number(rest), reason(code));
+        ui.say_folded(format!("{line}{}", of_groups(it.notes, outcome, code)), LABEL);
+    }
+}
+
+/// Whose letters they are: the first groups, where they are held for a group's sake.
+fn of_groups(notes: &[Note], outcome: &str, code: &str) -> String {
+    if !matches!(code, "behind" | "behind_in_run") {
+        return String::new();
+    }
+    let mut groups: Vec<&str> = Vec::new();
+    for note in notes.iter().filter(|note| note.outcome == outcome && note.code == code) {
+        if let Some(group) = note.group.as_deref()
+            && !groups.contains(&group)
+        {
+            groups.push(group);
+            if groups.len() > MOST_GROUPS {
+                break;
+            }
+        }
+    }
+    let more = if groups.len() > MOST_GROUPS { ", …" } else { "" };
+    let named: Vec<String> =
+        groups.iter().take(MOST_GROUPS).map(|group| crate::render::cut(group, 24)).collect();
+    if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) }
+}
+
+/// What came back so far, or why nobody knows.
+fn refailed(end: &End, screen: &RunScreen) -> String {
+    match end.refailed {
+        None => "  re-failed unknown: looking for them would cost something here".to_owned(),
+        Some(0) => "  re-failed 0 so far".to_owned(),
+        Some(letters) => format!(
+            "  re-failed {} of the {} by now; they return to {} as new letters",
+            number(letters),
+            number(end.counts.moved),
+            screen.queue
+        ),
     }
 }
 
@@ -314,6 +363,6 @@ pub fn left_at_once(ui: &mut Ui, screen: &RunScreen, atomic: bool, next: &[Strin
         }
         false => "what was in flight is looked up or named in doubt by resume".to_owned(),
     };
-    ui.tell(format!("left at once: {what}"));
+    ui.tell_folded(format!("left at once: {what}"), 14);
     ui.next(next);
 }

@@ -50,7 +50,8 @@ impl<'a> Watch<'a> {
     pub fn begun(&mut self, planned: u64, send: u64, kept: (u64, u64)) {
         self.kept = kept.0 + kept.1;
         if !self.ui.json() {
-            self.ui.tell(self.head());
+            let head = self.head();
+            self.ui.tell_folded(head, 2);
         }
         self.emit(json!({
             "event": "started", "planned": planned, "send": send, "skipped": kept.0, "held": kept.1
@@ -66,7 +67,7 @@ impl<'a> Watch<'a> {
 
     /// The pass is over: the events, and how many there were.
     pub fn over(mut self) -> (Option<Box<dyn Write + Send>>, u64) {
-        self.progress.clear();
+        self.progress.clear(self.ui);
         (self.events.take(), self.seq)
     }
 
@@ -80,7 +81,7 @@ impl<'a> Watch<'a> {
 
     /// Says that it ended.
     pub fn ended(&mut self, state: &str, exit: u8, counts: &crate::ledger::Counts) {
-        self.progress.clear();
+        self.progress.clear(self.ui);
         let mut event = json!({"event": "ended", "state": state, "exit": exit});
         if let (Some(event), Ok(Json::Object(counts))) = (event.as_object_mut(), serde_json::to_value(counts))
         {
@@ -113,7 +114,7 @@ impl<'a> Watch<'a> {
         if let Err(error) = writeln!(events, "{text}").and_then(|()| events.flush()) {
             self.events = None;
             if error.kind() != std::io::ErrorKind::BrokenPipe {
-                self.progress.clear();
+                self.progress.clear(self.ui);
                 self.ui.tell(format!("note  Events end here, the run goes on: {error}"));
             }
         }
@@ -133,10 +134,12 @@ impl<'a> Watch<'a> {
             }
             false => String::new(),
         };
-        let refailed = progress.refailed.map_or_else(|| "unknown".to_owned(), number);
+        // Where looking costs something, or before the first look, nothing is said of it.
+        let refailed =
+            progress.refailed.map_or_else(String::new, |letters| format!(" · re-failed {}", number(letters)));
         let figures = format!("{} of {} · {percent}% · {rate:.1}/s{time}", number(done), number(of));
         let outcomes = format!(
-            "moved {} · re-failed {refailed} · failed {} · held {}{}",
+            "moved {}{refailed} · failed {} · held {}{}",
             number(counts.moved),
             number(counts.failed),
             number(counts.held),
@@ -165,7 +168,7 @@ impl Observer for Watch<'_> {
         match event {
             Event::Progress(progress) => self.show(progress),
             Event::Trouble { what, wait } => {
-                self.progress.clear();
+                self.progress.clear(self.ui);
                 self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
                 self.emit(json!({"event": "trouble", "what": what, "wait_ms": wait.as_millis() as u64}));
             }
@@ -173,7 +176,7 @@ impl Observer for Watch<'_> {
                 let event = if *yields { "yielding" } else { "goes_on" };
                 self.emit(json!({"event": event, "overdue": overdue}));
                 if *yields && !std::mem::replace(&mut self.yielded, true) && !self.ui.json() {
-                    self.progress.clear();
+                    self.progress.clear(self.ui);
                     self.ui.note(format!(
                         "{} overdue in the tiers: the relay goes first, the run has a turn every few seconds.",
                         crate::render::units::count(*overdue, "message is", "messages are")
@@ -183,12 +186,15 @@ impl Observer for Watch<'_> {
             Event::Stopping { in_flight } => {
                 if !self.stopping {
                     self.stopping = true;
-                    self.progress.clear();
+                    self.progress.clear(self.ui);
                     if !self.ui.json() {
-                        self.ui.tell(format!(
-                            "stopping: {} in hand are being settled or given back; a second Ctrl-C leaves at once, also safe",
-                            number(*in_flight as u64)
-                        ));
+                        self.ui.tell_folded(
+                            format!(
+                                "stopping: {} in hand are being settled or given back; a second Ctrl-C leaves at once, also safe",
+                                number(*in_flight as u64)
+                            ),
+                            10,
+                        );
                     }
                     self.emit(json!({"event": "stopping", "in_flight": in_flight}));
                 }
@@ -218,6 +224,6 @@ impl Observer for Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.progress.clear();
+        self.progress.clear(self.ui);
     }
 }

@@ -1,6 +1,6 @@
 //! One action of the machine each, carried out at the ledger, the broker or the clock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -182,6 +182,15 @@ impl Engine<'_> {
         missing.extend(self.what_is_missing(&claims.missing).await);
         let reached = next.len();
         let exhausted = claims.exhausted && reached == asked.len();
+        if exhausted && self.job.resume.is_some() {
+            // Not handed out, and nobody says why: another run of ours may have moved it.
+            let told: HashSet<u64> = got.iter().copied().chain(missing.iter().map(|(seq, _)| *seq)).collect();
+            for wanted in next.iter().filter(|wanted| !told.contains(&wanted.seq)) {
+                if self.moved_elsewhere(wanted.seq) {
+                    missing.push((wanted.seq, Absent::MovedBefore));
+                }
+            }
+        }
         self.machine.claimed(&asked, &got, &missing, exhausted);
         Ok(())
     }
@@ -206,10 +215,23 @@ impl Engine<'_> {
             .map(|(seq, why)| match why {
                 Missing::Gone | Missing::Moved if moved.contains(seq) => (*seq, Absent::Moved),
                 Missing::Moved => (*seq, Absent::MovedBefore),
+                Missing::Gone | Missing::NotSeen if self.moved_elsewhere(*seq) => (*seq, Absent::MovedBefore),
                 Missing::Gone => (*seq, Absent::Gone),
                 Missing::NotSeen => (*seq, Absent::NotSeen),
             })
             .collect()
+    }
+
+    /// Does the ledger know another run that moved a letter since this one began? Only a resume need ask: before
+    /// that the look and the lock of the queue tell. On a broker that keeps no marks this is all there is.
+    fn moved_elsewhere(&mut self, seq: u64) -> bool {
+        if self.job.resume.is_none() {
+            return false;
+        }
+        let Some(position) = self.lines.get(&seq).map(|line| line.position.clone()) else { return false };
+        let (ledger, run) = (&*self.job.ledger, &self.job.run);
+        let moved = self.elsewhere.get_or_insert_with(|| ledger.moved_by_others(run).unwrap_or_default());
+        moved.by(position.as_str()).is_some()
     }
 
     pub(super) fn intent(&self, seq: u64) -> Option<Intent> {

@@ -29,7 +29,7 @@ use super::recovery::{Orders, start_of};
 use super::yielding::{self, Yielding};
 use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
 use crate::clock::{Clock, Time};
-use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, Wish, Writes};
+use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, MovedBefore, Wish, Writes};
 use crate::letter::Position;
 use crate::manifest::{Line, OrderPolicy};
 use crate::proof::failpoint;
@@ -162,6 +162,8 @@ struct Engine<'a> {
     looks_at_refailed: bool,
     cause: Option<Cause>,
     moved_before: u64,
+    /// What other runs moved since this one began, once a resume asked for it.
+    elsewhere: Option<MovedBefore>,
     last_doubt: Option<BrokerError>,
     /// A batch is one transaction.
     transaction: bool,
@@ -213,6 +215,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         looks_at_refailed: looks,
         cause: None,
         moved_before: 0,
+        elsewhere: None,
         last_doubt: None,
         transaction,
         looks: Looks::of(looker, &copies),

@@ -220,7 +220,7 @@ impl TestEnv {
 }
 
 /// Both sides of a new terminal.
-fn terminal() -> (std::fs::File, std::fs::File) {
+pub(super) fn terminal() -> (std::fs::File, std::fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();

@@ -131,7 +131,7 @@ fn inspect_on_a_narrow_terminal_and_in_a_pipe() {
     ");
     env.set("REDRIVE_WIDTH", "");
     insta::assert_snapshot!(env.line("inspect orders").ok().out, @r"
-    orders · local · orders.dlq · 2026-11-30 03:12Z
+    orders · local · orders.dlq · 2026-11-30T03:12:08Z
     7 dead letters, 3 causes, 4 groups · oldest 12d 19h, newest 28m ago
 
     LETTERS  SHARE  CAUSE                               MESSAGE                           GROUPS  FIRST                 LAST                  EXPIRES               ID      SAMPLE

@@ -12,6 +12,7 @@ mod looking_cases;
 mod output;
 mod provisioning;
 mod refused;
+pub mod screen;
 mod secrets;
 
 #[allow(unused_imports, reason = "named by tests that keep a run")]

@@ -105,7 +105,8 @@ fn every_property_is_shown_from_to() {
     insta::assert_snapshot!(env.line("plan"), @r"
     local · redrive.db · 2026-11-30 03:12Z
 
-    ~ change      orders           retries  orders.retry-5s, orders.retry-1m → orders.retry-5s, orders.retry-2m
+    ~ change      orders           retries  orders.retry-5s, orders.retry-1m → orders.retry-5s,
+                                     orders.retry-2m
     = keep        orders.retry-5s
     + create      orders.retry-2m  waits 2m, returns to orders
     ~ change      orders.dlq       retention  14d → 21d

@@ -106,3 +106,74 @@ fn a_run_yields_to_the_relay_and_goes_on_where_nobody_serves_the_tiers() {
     let at = |what: &str| events.find(what).unwrap_or_else(|| panic!("{what}: {events}"));
     assert!(at("\"yielding\"") < at("\"goes_on\"") && at("\"goes_on\"") < at("\"moved\""), "{events}");
 }
+
+#[test]
+fn letters_that_another_run_moved_are_already_redriven_and_hold_nobody() {
+    // The other run is in the same ledger, or in one that this resume does not see: the broker's marks tell.
+    for (path, ledger) in [
+        (&[][..], "ledger.db"),
+        (&[][..], "other.db"),
+        (&["--without-transactions"][..], "ledger.db"),
+        (&["--without-transactions"][..], "other.db"),
+    ] {
+        let shop = Shop::new();
+        let key = |n: usize| Some(format!("C-{}", n % 2));
+        shop.bury(&(0..6).map(|n| super::letter(key(n), n)).collect::<Vec<_>>());
+        let first: Vec<&str> = RUN.iter().chain(path).copied().collect();
+        let killed = shop.env.command(&first).env("REDRIVE_FAILPOINT", "begun").output().unwrap();
+        assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
+        let run = shop.latest();
+        let other = shop.env.path(ledger).display().to_string();
+        let line =
+            format!("run orders --limit 2 --rate 1000/s --reason x --yes --take-over --ledger {other}");
+        let _ = shop.line(&line).ok();
+        let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s --take-over -o json")).exits(11);
+        let end = resumed.json();
+        assert_eq!((&end["counts"]["moved"], &end["counts"]["skipped"]), (&4.into(), &2.into()), "{end}");
+        assert_eq!(end["not_moved"][0]["code"], "moved_before", "{end}");
+        let bodies: Vec<String> = shop.lying("orders").into_iter().map(|lying| lying.body).collect();
+        assert_eq!(bodies.len(), 6, "each once: {bodies:?}");
+        for group in 0..2 {
+            let of: Vec<&String> = bodies
+                .iter()
+                .filter(|body| (0..6).any(|n| n % 2 == group && body.contains(&format!(":{n}}}"))))
+                .collect();
+            assert!(of.is_sorted(), "{of:?}");
+        }
+    }
+}
+
+#[test]
+fn letters_that_somebody_else_took_are_gone_and_hold_their_group() {
+    let shop = Shop::new();
+    shop.bury(&(0..3).map(|n| super::letter(Some("C-1".to_owned()), n)).collect::<Vec<_>>());
+    let killed = shop.env.command(RUN).env("REDRIVE_FAILPOINT", "begun").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9), "{killed:?}");
+    let run = shop.latest();
+    let mut application = shop.application();
+    let taken = application.receive("orders.dlq", 1, None).unwrap();
+    application.ack(&taken[0].receipt).unwrap();
+    let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s -o json")).exits(12);
+    assert_eq!(resumed.json()["counts"]["moved"], 0, "{resumed}");
+    let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s --allow-stale -o json")).exits(11);
+    assert_eq!(resumed.json()["counts"]["moved"], 2, "{resumed}");
+    assert_eq!(resumed.json()["not_moved"][0]["code"], "gone", "{resumed}");
+}
+
+#[test]
+fn what_to_do_next_is_something_that_can_be_done() {
+    let shop = Shop::new();
+    let key = || Some("C-1".to_owned());
+    shop.bury(&[super::letter(key(), 1), super::letter(key(), 2), super::letter(Some("C-2".to_owned()), 3)]);
+    // The second letter of the group is held behind the first, which is not selected.
+    let line = ["run", "orders", "--where", "id != ev-1", "--limit", "all", "--reason", "x", "--yes"];
+    let run = shop.env.run(&line);
+    assert_eq!(run.code, Some(11), "{run}");
+    let shown = shop.line(&format!("runs show {}", shop.latest())).ok();
+    assert!(shown.says("next  redrive inspect orders") && !shown.says("redrive resume"), "{shown}");
+    let refused = shop.line(&format!("resume {} --yes", shop.latest())).exits(4);
+    assert!(
+        refused.says("another run selects it anew") && refused.says("next  redrive inspect orders"),
+        "{refused}"
+    );
+}

@@ -1,5 +1,7 @@
 //! The screens of select, run, resume and runs, as they are printed.
 
+use std::time::{Duration, Instant};
+
 use insta::assert_snapshot;
 
 use super::{Shop, letter};
@@ -47,4 +49,78 @@ fn a_run_and_the_list_of_runs() {
     let shop = shop();
     assert_snapshot!(shop.line("run orders --limit 3 --reason INC-4471 --yes=3").to_string());
     assert_snapshot!(shop.line("runs").to_string());
+}
+
+#[test]
+fn at_a_terminal_a_run_is_drawn_in_place_and_ctrl_c_leaves_no_trace_of_it() {
+    let shop = Shop::new();
+    shop.bury_many(60);
+    let run = ["run", "orders", "--limit", "all", "--rate", "20/s", "--reason", "INC-1"];
+    let mut sitting = shop.env.sit(&run, 80);
+    sitting.wait_for("[y/N]");
+    sitting.types("y\n");
+    sitting.wait_for(" of 60 · ");
+    sitting.wait_for("moved 1");
+    sitting.ctrl_c();
+    let (screen, code) = sitting.end();
+    let rows = screen.rows();
+    let text = rows.join("\n");
+    assert_eq!(code, Some(130), "{text}");
+    assert!(!text.contains('█') && !text.contains('░'), "a bar was left behind: {text}");
+    assert_eq!(text.matches("sending").count(), 0, "{text}");
+    assert!(text.contains("stopping: ") && text.contains("a second Ctrl-C leaves at"), "{text}");
+    assert!(text.contains(" stopped by you: ") && text.contains("next  redrive resume "), "{text}");
+    assert!(text.contains("re-failed 0 so far"), "{text}");
+    let six = rows.iter().position(|row| row.starts_with("  planned 60 = moved ")).expect(&text);
+    assert!(rows[six].ends_with(" + failed 0 + held 0"), "{text}");
+    assert!(rows[six + 1].starts_with("             + in doubt 0 + untouched "), "{text}");
+    assert!(screen.wrapped.is_empty(), "{:#?}", screen.wrapped);
+}
+
+#[test]
+fn at_a_terminal_a_second_ctrl_c_leaves_at_once_and_says_how_to_go_on() {
+    let shop = Shop::new();
+    shop.bury_many(60);
+    let run = ["run", "orders", "--limit", "all", "--rate", "10/s", "--reason", "INC-1", "--yes"];
+    let mut sitting = shop.env.sit(&run, 80);
+    sitting.wait_for("moved 1");
+    // Somebody writes into the broker's file, for as long as the run cannot end in order.
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    sitting.watches(Duration::from_millis(300));
+    sitting.ctrl_c();
+    sitting.watches(Duration::from_millis(300));
+    sitting.interrupt();
+    let begun = Instant::now();
+    let (screen, code) = sitting.end();
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    db.execute_batch("ROLLBACK").unwrap();
+    let text = screen.rows().join("\n");
+    assert_eq!(code, Some(130), "{text}");
+    assert!(!text.contains('█'), "a bar was left behind: {text}");
+    assert!(text.contains("left at once: local undoes the open transaction"), "{text}");
+    assert!(text.contains("next  redrive resume "), "{text}");
+    assert!(screen.wrapped.is_empty(), "{:#?}", screen.wrapped);
+    let _ = shop.line(&format!("resume {} --yes --rate 1000/s", shop.latest())).ok();
+    assert_eq!(shop.lying("orders").len(), 60);
+}
+
+#[test]
+fn at_a_narrow_terminal_no_row_wraps_by_itself() {
+    let shop = Shop::new();
+    shop.bury_many(60);
+    let killed = ["run", "orders", "--limit", "all", "--rate", "20/s", "--yes", "--reason"]
+        .into_iter()
+        .chain(["INC-4471 a reason that somebody wrote down at length, at night"])
+        .collect::<Vec<_>>();
+    let _ = shop.env.command(&killed).env("REDRIVE_FAILPOINT", "after_transfer:12").output().unwrap();
+    let run = shop.latest();
+    shop.env.topology(&super::SHOP.replace("delay: 10m", "delay: 20m"));
+    for line in ["runs list", &format!("runs show {run}"), "plan", "status", "alert"] {
+        let line: Vec<&str> = line.split(' ').collect();
+        let (screen, _) = shop.env.sit(&line, 80).end();
+        assert!(screen.wrapped.is_empty(), "{line:?}: {:#?}", screen.rows());
+    }
+    let (list, _) = shop.env.sit(&["runs", "list"], 80).end();
+    assert!(list.rows()[1].ends_with(&run) && list.rows()[1].contains('…'), "{:#?}", list.rows());
 }

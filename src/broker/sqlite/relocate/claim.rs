@@ -37,24 +37,33 @@ impl Session {
                 _ => claims.missing.push((wanted.seq, Missing::Gone)),
             }
         }
+        let mut away = Vec::new();
         let mut bytes = 0;
         for run in bulk::runs(&rows, |(_, id)| *id, |_, _| true, CLAIM_RUN) {
             if bytes >= CLAIM_BYTES {
                 break;
             }
-            bytes += self.claim_run(&tx, &rows[run], (&token, until, now), &mut claims).doing(action)?;
+            bytes += self
+                .claim_run(&tx, &rows[run], (&token, until, now), &mut claims, &mut away)
+                .doing(action)?;
+        }
+        for (seq, id) in away {
+            let why = self.moved.why(&tx, &self.queue, &self.run, id).doing(action)?;
+            claims.missing.push((seq, why));
         }
         tx.commit(action)?;
         Ok(claims)
     }
 
-    /// Claims letters whose rows follow each other, as far as [`CLAIM_BYTES`] reach; gives the bytes.
+    /// Claims letters whose rows follow each other, as far as [`CLAIM_BYTES`] reach; gives the bytes, and
+    /// which are not in their rows.
     fn claim_run(
         &self,
         tx: &Connection,
         run: &[(u64, i64)],
         (token, until, now): (&str, i64, i64),
         claims: &mut Claims,
+        away: &mut Vec<(u64, i64)>,
     ) -> rusqlite::Result<usize> {
         let (Some(&(_, first)), Some(&(_, end))) = (run.first(), run.last()) else { return Ok(0) };
         let name: Arc<str> = self.queue.name.as_str().into();
@@ -72,7 +81,7 @@ impl Session {
         let mut found = found.into_iter().peekable();
         for (seq, id) in run.iter().filter(|(_, id)| *id <= last) {
             let Some((_, letter)) = found.next_if(|(found, _)| found == id) else {
-                claims.missing.push((*seq, Missing::Gone));
+                away.push((*seq, *id));
                 continue;
             };
             let mine = ours.as_ref().is_none_or(|ours| ours.contains(id));

@@ -12,6 +12,7 @@ use super::super::file::{Doing, Place};
 use super::super::letters::{Written, parse_position, readable};
 use super::super::queues::Queue;
 use super::claim::{CLAIM_BYTES, CLAIM_RUN, rows_of};
+use super::moved::Moved;
 use super::{Form, LOOKED, Session};
 use crate::broker::{Claimed, Claims, Looker, Missing, Packed, Receipt, Result, Wanted};
 use crate::letter::Message;
@@ -23,6 +24,8 @@ pub(super) struct Beside {
     queue: Queue,
     name: Arc<str>,
     owner: String,
+    run: String,
+    moved: Moved,
 }
 
 impl Beside {
@@ -35,6 +38,8 @@ impl Beside {
             name: session.queue.name.as_str().into(),
             queue: session.queue.clone(),
             owner: session.owner.clone(),
+            run: session.run.clone(),
+            moved: Moved::default(),
         })
     }
 }
@@ -54,12 +59,17 @@ impl Looker for Beside {
         claims.got.reserve(rows.len());
         // One state of the file for letters and leases.
         let tx = self.db.unchecked_transaction().doing(action)?;
+        let mut away = Vec::new();
         let mut bytes = 0;
         for run in bulk::runs(&rows, |(_, id)| *id, |_, _| true, CLAIM_RUN) {
             if bytes >= CLAIM_BYTES {
                 break;
             }
-            bytes += self.look_at(&tx, &rows[run], now, &mut claims).doing(action)?;
+            bytes += self.look_at(&tx, &rows[run], now, &mut claims, &mut away).doing(action)?;
+        }
+        for (seq, id) in away {
+            let why = self.moved.why(&tx, &self.queue, &self.run, id).doing(action)?;
+            claims.missing.push((seq, why));
         }
         tx.commit().doing(action)?;
         Ok(claims)
@@ -78,6 +88,7 @@ impl Beside {
         run: &[(u64, i64)],
         now: i64,
         claims: &mut Claims,
+        away: &mut Vec<(u64, i64)>,
     ) -> rusqlite::Result<usize> {
         let (Some(&(_, first)), Some(&(_, end))) = (run.first(), run.last()) else { return Ok(0) };
         let (found, bytes) = rows_of(db, &self.queue, &self.name, (first, end))?;
@@ -91,7 +102,7 @@ impl Beside {
         let mut found = found.into_iter().peekable();
         for (seq, id) in run.iter().filter(|(_, id)| *id <= last) {
             match found.next_if(|(found, _)| found == id) {
-                None => claims.missing.push((*seq, Missing::Gone)),
+                None => away.push((*seq, *id)),
                 // Headers that nobody can read cannot be copied as they are: left for people to look at.
                 Some((_, letter)) if theirs.contains(id) || !readable(&letter.message) => {
                     claims.missing.push((*seq, Missing::NotSeen));

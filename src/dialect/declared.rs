@@ -1,11 +1,11 @@
 //! A home-made convention, declared by the topology (`failure:`): read before the known dialects, for the
 //! letters of one channel only. It may also give a known writer's headers other names.
 
-use super::{Dialect, Form, Layer, Look, Mark, Testimony};
+use super::{Dialect, Form, Layer, Look, Mark, Testimony, raw_of};
 use crate::clock::Time;
 use crate::failure::{Death, Origin, Sureness, stack};
 use crate::letter::{Header, RawLetter, Value};
-use crate::topology::{At, FailureConvention, NumberForm, Place, TimeForm};
+use crate::topology::{At, FailureConvention, Forms, NumberForm, Place, TimeForm};
 
 /// Its name among the readings.
 pub(super) const NAME: &str = "declared";
@@ -82,22 +82,8 @@ pub(super) fn read(letter: &Look<'_>, convention: &FailureConvention) -> Option<
     let at = take(&convention.at);
     let why = found?;
 
-    let attempts_form = match convention.attempts_as {
-        NumberForm::Text => Form::Integer,
-        NumberForm::Int32 => Form::Int32,
-    };
-    says.attempts = says.number("attempts", "the declared count", attempts.as_ref(), attempts_form);
-    let at = match convention.at_as {
-        TimeForm::Rfc3339 => says.rfc3339("failed_at", "the declared time", at.as_ref()),
-        TimeForm::Milliseconds => {
-            says.millis("failed_at", "the declared time", at.as_ref(), wide(at.as_ref()))
-        }
-        TimeForm::Seconds => {
-            let form = wide(at.as_ref());
-            let seconds: Option<i64> = says.number("failed_at", "the declared time", at.as_ref(), form);
-            seconds.filter(|seconds| *seconds >= 0).map(Time::from_seconds)
-        }
-    };
+    says.attempts = counted(&mut says, attempts.as_ref(), &convention.attempts_as);
+    let at = failed_at(&mut says, at.as_ref(), &convention.at_as);
     let trace = says.text("stack", "the declared stack", trace.as_ref());
     let root = trace.as_deref().and_then(stack::root);
     let class = says.text("error", "the declared error", error.as_ref());
@@ -127,9 +113,72 @@ pub(super) fn read(letter: &Look<'_>, convention: &FailureConvention) -> Option<
     Some((why, says))
 }
 
+/// The declared count. Of several forms the value tells which: four bytes that are no digits are int32.
+fn counted(says: &mut Testimony, value: Option<&Value>, forms: &Forms<NumberForm>) -> Option<u32> {
+    let int32 = forms.has(NumberForm::Int32, NumberForm::Text);
+    let text = forms.has(NumberForm::Text, NumberForm::Text);
+    let binary = |value: &Value| {
+        value.bytes().is_some_and(|bytes| bytes.len() == 4 && !bytes.iter().all(u8::is_ascii_digit))
+    };
+    let form = if int32 && (!text || value.is_some_and(binary)) { Form::Int32 } else { Form::Integer };
+    says.number("attempts", "the declared count", value, form)
+}
+
+/// From here on a number of seconds lies in the year 5138, and one of milliseconds in 1973.
+const SECONDS_END: i64 = 100_000_000_000;
+
+/// The declared time. A time by type needs no form; of several forms the value tells which.
+fn failed_at(says: &mut Testimony, value: Option<&Value>, forms: &Forms<TimeForm>) -> Option<Time> {
+    const NAME: &str = "the declared time";
+    let value = value?;
+    if let Value::Timestamp(seconds) = value {
+        return i64::try_from(*seconds).ok().filter(|seconds| *seconds < SECONDS_END).map(Time::from_seconds);
+    }
+    let has = |form| forms.has(form, TimeForm::Rfc3339);
+    let (text, millis, seconds) =
+        (has(TimeForm::Rfc3339), has(TimeForm::Milliseconds), has(TimeForm::Seconds));
+    if text && (!(millis || seconds) || value.text().is_some_and(|text| Time::parse(text.trim()).is_some())) {
+        return says.rfc3339("failed_at", NAME, Some(value));
+    }
+    let millis = if let Some(fraction) = fraction(value) {
+        // Python and others write seconds with a fraction.
+        let in_seconds = seconds && (!millis || fraction < SECONDS_END as f64);
+        // A float that is too large saturates, and is out of range below.
+        Some((if in_seconds { fraction * 1_000.0 } else { fraction }).round() as i64)
+    } else {
+        let number: i64 = says.number("failed_at", NAME, Some(value), wide(value))?;
+        let in_seconds = seconds && (!millis || number < SECONDS_END);
+        if in_seconds { number.checked_mul(1_000) } else { Some(number) }
+    };
+    match millis {
+        // As Kafka has it: none was set.
+        Some(millis) if millis < 0 => None,
+        Some(millis) if millis < SECONDS_END * 1_000 => Some(Time::from_millis(millis)),
+        _ => {
+            says.doubt("failed_at", format!("{NAME} is out of range: {}", raw_of(value)));
+            None
+        }
+    }
+}
+
+/// A number with a fraction, by type or in decimal text.
+fn fraction(value: &Value) -> Option<f64> {
+    match value {
+        Value::F32(number) => Some(f64::from(*number)),
+        Value::F64(number) => Some(*number),
+        Value::Decimal { scale, value } => Some(f64::from(*value) / 10f64.powi(i32::from(*scale))),
+        _ => {
+            let text = value.text()?.trim();
+            let plain = text.contains('.') && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            if plain { text.parse().ok() } else { None }
+        }
+    }
+    .filter(|number: &f64| number.is_finite())
+}
+
 /// A time is held as eight bytes or as decimal text: eight digits would be a time in 1970 or 1973.
-fn wide(value: Option<&Value>) -> Form {
-    match value.and_then(Value::bytes) {
+fn wide(value: &Value) -> Form {
+    match value.bytes() {
         Some(bytes) if bytes.len() == 8 && !bytes.iter().all(u8::is_ascii_digit) => Form::Int64,
         _ => Form::Integer,
     }

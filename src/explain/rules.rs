@@ -88,9 +88,9 @@ pub(super) static PAGES: &[Page] = &[
     Page {
         code: "RD0146",
         title: "a setting that does nothing here",
-        why: "It says how something is written that is not written there: int32 is for headers, a body holds text.",
-        wrong: "failure: {attempts: {body: /attempts}, attempts_as: int32}",
-        right: "failure: {attempts: {header: x-attempts}, attempts_as: int32}",
+        why: "It says how something is written that is not written so or not there: int32 is for headers, a body holds text; attempts_as and at_as need attempts and at.",
+        wrong: "failure: {attempts: body /attempts (int32)}",
+        right: "failure: {attempts: header x-attempts (int32)}",
         within: Within::Channel(LOCAL),
     },
     Page {

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::read::{Checked, Fields};
 use super::{
-    At, BrokerDecl, Channel, DeadLetterDecl, EventIdRule, FailureConvention, GroupRule, NumberForm, Place,
-    RedriveDecl, ReturnTo, Secret, ServedBy, Setting, Settings, Tier, TimeForm, Topology, codes,
+    At, BrokerDecl, Channel, DeadLetterDecl, EventIdRule, FailureConvention, Forms, GroupRule, NumberForm,
+    Place, RedriveDecl, ReturnTo, Secret, ServedBy, Setting, Settings, Tier, TimeForm, Topology, codes,
 };
 use crate::clock;
 use crate::diagnostic::Diagnostic;
@@ -196,38 +196,59 @@ fn tier(mut fields: Fields) -> Option<Tier> {
 }
 
 fn failure(mut fields: Fields) -> FailureConvention {
-    let mut place = |key: &str| {
-        fields.choice(key).map(|c| {
-            c.map(|(word, text)| match word {
+    let mut forms = Vec::new();
+    let mut place = |key: &str| match fields.take(key) {
+        Some(Checked::Place(place, written_as)) => {
+            forms.push((key.to_owned(), written_as));
+            Some(place.map(|(word, text)| match word {
                 "body" => Place::Body(text),
                 _ => Place::Header(text),
-            })
-        })
+            }))
+        }
+        _ => None,
     };
     let (error, message, stack) = (place("error"), place("message"), place("stack"));
     let (origin, attempts, at) = (place("origin"), place("attempts"), place("at"));
+    let mut written = |key: &str| {
+        let beside = fields.choice(&format!("{key}_as")).map(|form| form.map(|(word, _)| word));
+        let with_it =
+            forms.iter_mut().find(|(known, _)| known == key).map(|(_, forms)| std::mem::take(forms));
+        (with_it.unwrap_or_default(), beside)
+    };
+    let ((attempts_as, attempts_beside), (at_as, at_beside)) = (written("attempts"), written("at"));
     FailureConvention {
         error,
         message,
         stack,
         origin,
         attempts,
-        attempts_as: match fields.choice("attempts_as") {
-            Some(At { value: ("int32", _), .. }) => NumberForm::Int32,
+        attempts_as: Forms::new(attempts_as, attempts_beside, |word| match word {
+            "int32" => NumberForm::Int32,
             _ => NumberForm::Text,
-        },
+        }),
         at,
-        at_as: match fields.choice("at_as") {
-            Some(At { value: ("ms", _), .. }) => TimeForm::Milliseconds,
-            Some(At { value: ("s", _), .. }) => TimeForm::Seconds,
+        at_as: Forms::new(at_as, at_beside, |word| match word {
+            "ms" => TimeForm::Milliseconds,
+            "s" => TimeForm::Seconds,
             _ => TimeForm::Rfc3339,
-        },
+        }),
         strip: fields.texts("strip"),
         names: match fields.take("names") {
             Some(Checked::TextMap(names)) => names,
             _ => Vec::new(),
         },
         own_code: fields.texts("own_code"),
+    }
+}
+
+impl<T> Forms<T> {
+    fn new(
+        with_it: Vec<At<&'static str>>,
+        beside: Option<At<&'static str>>,
+        form: impl Fn(&str) -> T,
+    ) -> Self {
+        let form = |word: At<&'static str>| word.map(&form);
+        Self { with_it: with_it.into_iter().map(form).collect(), beside: beside.map(form) }
     }
 }
 

@@ -67,6 +67,9 @@ pub enum Kind {
     List(&'static [Key]),
     /// A list of texts.
     Texts,
+    /// A place in a letter: `header NAME`, `body /POINTER`, or a choice of the same; with how the value is
+    /// written there, if that has to be said: `header NAME (int32)`.
+    Place(&'static [&'static str]),
     /// A map of names to texts.
     TextMap,
     /// A map of names to texts that may be secret.
@@ -270,26 +273,43 @@ static REDRIVE: &[Key] = &[
     ),
 ];
 
-static PLACE: &[Variant] = &[with("header", Takes::Text), with("body", Takes::Pointer)];
+/// The places of a failure convention.
+pub static PLACE: &[Variant] = &[with("header", Takes::Text), with("body", Takes::Pointer)];
+
+/// How a number of attempts is written.
+static NUMBER_FORMS: &[&str] = &["text", "int32"];
+
+/// How a time is written.
+static TIME_FORMS: &[&str] = &["rfc3339", "ms", "s"];
 
 static FAILURE: &[Key] = &[
-    key("error", Kind::Choice(PLACE), "none", "class or code of the error"),
-    key("message", Kind::Choice(PLACE), "none", "message of the error"),
-    key("stack", Kind::Choice(PLACE), "none", "stack trace"),
-    key("origin", Kind::Choice(PLACE), "none", "queue or topic that it died in"),
-    key("attempts", Kind::Choice(PLACE), "none", "how many tries failed"),
+    key("error", Kind::Place(&[]), "none", "class or code of the error"),
+    key("message", Kind::Place(&[]), "none", "message of the error"),
+    key("stack", Kind::Place(&[]), "none", "stack trace"),
+    key("origin", Kind::Place(&[]), "none", "queue or topic that it died in"),
+    key(
+        "attempts",
+        Kind::Place(NUMBER_FORMS),
+        "none",
+        "how many tries failed, and how that is written: `header x-n (int32)`, or `(int32|text)` where both occur",
+    ),
     key(
         "attempts_as",
-        Kind::Word(&["text", "int32"]),
+        Kind::Word(NUMBER_FORMS),
         "text",
-        "how a header holds `attempts`: decimal text, or four bytes, the highest first",
+        "the same for `attempts` in a map: decimal text, or four bytes, the highest first",
     ),
-    key("at", Kind::Choice(PLACE), "none", "when it died"),
+    key(
+        "at",
+        Kind::Place(TIME_FORMS),
+        "none",
+        "when it died, and how that is written: `header x-t (ms)`, or `(ms|s|rfc3339)` where several occur",
+    ),
     key(
         "at_as",
-        Kind::Word(&["rfc3339", "ms", "s"]),
+        Kind::Word(TIME_FORMS),
         "rfc3339",
-        "how `at` is written: RFC 3339, or milliseconds or seconds since 1970",
+        "the same for `at` in a map: RFC 3339, or milliseconds or seconds since 1970",
     ),
     key("strip", Kind::Texts, "none", "headers of this convention that stay behind in a redrive"),
     key(

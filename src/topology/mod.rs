@@ -270,25 +270,54 @@ pub enum Place {
 }
 
 /// How a header holds a number of attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberForm {
     /// Decimal text.
-    #[default]
     Text,
     /// Four bytes, the highest first.
     Int32,
 }
 
 /// How a time is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeForm {
     /// RFC 3339 with a zone.
-    #[default]
     Rfc3339,
     /// Milliseconds since 1970.
     Milliseconds,
     /// Seconds since 1970.
     Seconds,
+}
+
+/// How a value is written, where several may be said: with its place (`header x-t (ms|s)`) or beside it
+/// (`at_as: ms`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forms<T> {
+    /// Said with the place.
+    pub with_it: Vec<At<T>>,
+    /// Said beside it.
+    pub beside: Option<At<T>>,
+}
+
+impl<T> Default for Forms<T> {
+    fn default() -> Self {
+        Self { with_it: Vec::new(), beside: None }
+    }
+}
+
+impl<T: Copy + PartialEq> Forms<T> {
+    /// Only this one.
+    pub fn only(form: T) -> Self {
+        Self { with_it: vec![At::nowhere(form)], beside: None }
+    }
+
+    /// Is this form among them? Where none is said it is the usual one.
+    pub fn has(&self, form: T, usual: T) -> bool {
+        if self.with_it.is_empty() {
+            return self.beside.as_ref().map_or(usual, |beside| beside.value) == form;
+        }
+        self.with_it.iter().any(|it| it.value == form)
+    }
 }
 
 /// A home-made convention of writing down why a message died (`failure:`); read before the known dialects.
@@ -304,12 +333,12 @@ pub struct FailureConvention {
     pub origin: Option<At<Place>>,
     /// How many tries failed.
     pub attempts: Option<At<Place>>,
-    /// How `attempts` is held.
-    pub attempts_as: NumberForm,
+    /// How `attempts` is held; decimal text unless said.
+    pub attempts_as: Forms<NumberForm>,
     /// When it died.
     pub at: Option<At<Place>>,
-    /// How `at` is written.
-    pub at_as: TimeForm,
+    /// How `at` is written; RFC 3339 unless said.
+    pub at_as: Forms<TimeForm>,
     /// Headers that stay behind in a redrive.
     pub strip: Vec<At<String>>,
     /// Headers of a known writer under other names: `(theirs, the writer's)`.

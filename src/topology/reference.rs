@@ -69,6 +69,11 @@ fn value(kind: &Kind) -> String {
         Kind::Duration { min } => format!("duration, from {}", clock::exact(*min)),
         Kind::Rate => "rate: `50/s`, `600/m`, `1000/h`, `unlimited`".to_owned(),
         Kind::Choice(variants) => format!("`{}`", scalars::forms(variants).replace(", ", "`, `")),
+        Kind::Place(forms) => {
+            let form = if forms.is_empty() { String::new() } else { format!(" ({})", forms.join("|")) };
+            let long = scalars::forms(keys::PLACE).replace(", ", "`, `");
+            format!("`header NAME{form}`, `body /POINTER{form}`, `{long}`")
+        }
         Kind::Table(_) => "map, below".to_owned(),
         Kind::Named { what, .. } => format!("map of {what} names, below"),
         Kind::List(_) => "list of maps, below".to_owned(),

@@ -62,6 +62,13 @@ fn kind(kind: &Kind) -> Value {
             json!({"type": "string", "pattern": format!("^unlimited$|^[0-9]+(\\.[0-9]+)?/[smh]$|{REFERENCE}")})
         }
         Kind::Choice(variants) => choice(variants),
+        Kind::Place(forms) => {
+            let mut places = choice(keys::PLACE);
+            if let Some(all) = places["anyOf"].as_array_mut() {
+                all.insert(0, json!({"type": "string", "pattern": short_place(forms)}));
+            }
+            places
+        }
         Kind::Table(keys) => table(keys),
         Kind::Named { keys, .. } => {
             json!({"type": "object", "minProperties": 1, "additionalProperties": table(keys)})
@@ -70,6 +77,17 @@ fn kind(kind: &Kind) -> Value {
         Kind::Texts => json!({"type": "array", "items": text()}),
         Kind::TextMap | Kind::Options => json!({"type": "object", "additionalProperties": text()}),
     }
+}
+
+/// `header NAME`, `body /POINTER`, and how the value is written there.
+fn short_place(forms: &[&str]) -> String {
+    let form = if forms.is_empty() {
+        String::new()
+    } else {
+        let one = forms.join("|");
+        format!("( +\\(({one})(\\|({one}))*\\))?")
+    };
+    format!("^(header +[^ ()][^()]*|body +/[^()]*){form}$|{REFERENCE}")
 }
 
 fn reference() -> Value {

@@ -3,6 +3,7 @@
 mod amqp_cases;
 pub mod capture;
 pub mod cases;
+mod declared;
 mod fuzzed;
 mod hostile;
 mod made;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 mod choice;
+mod place;
 mod values;
 
 use super::keys::{self, Key, Kind};
@@ -24,6 +25,8 @@ pub(super) enum Checked {
     Rate(At<Rate>),
     /// The word, and what was given with it.
     Choice(At<(&'static str, String)>),
+    /// `header` or `body`, the name or pointer, and how the value is written there.
+    Place(At<(&'static str, String)>, Vec<At<&'static str>>),
     Table(Fields),
     Named(Vec<(At<String>, Fields)>),
     List(Vec<Fields>),
@@ -172,6 +175,7 @@ impl<'a> Reader<'a> {
             Kind::TextMap => self.text_map(key, node).map(Checked::TextMap),
             Kind::Options => self.options(key, node).map(Checked::Options),
             Kind::Choice(variants) => self.choice(key, variants, node),
+            Kind::Place(forms) => self.place(key, forms, node),
             _ => self.scalar(key, node),
         }
     }

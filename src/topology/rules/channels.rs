@@ -1,6 +1,6 @@
 //! What holds for a channel by itself, and between channels of one broker.
 
-use super::super::{Place, Topology, codes};
+use super::super::{At, Forms, NumberForm, Place, Topology, codes};
 use super::placed;
 use crate::broker::naming;
 use crate::clock;
@@ -129,20 +129,51 @@ pub(super) fn alert_can_fire(topology: &Topology, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `attempts_as` and `at_as` say how something is written that has to be somewhere.
+/// How something is written can be said once, of something that has a place, and int32 is for headers.
 pub(super) fn failure_forms_have_a_place(topology: &Topology, found: &mut Vec<Diagnostic>) {
-    use super::super::NumberForm;
     for channel in &topology.channels {
         let Some(failure) = &channel.failure else { continue };
-        if failure.attempts_as == NumberForm::Int32
-            && let Some(attempts) = &failure.attempts
-            && let Place::Body(_) = attempts.value
+        form_is_said_once("attempts", failure.attempts.as_ref(), &failure.attempts_as, found);
+        form_is_said_once("at", failure.at.as_ref(), &failure.at_as, found);
+        let said = failure.attempts_as.with_it.iter().chain(&failure.attempts_as.beside);
+        let alone = failure.attempts_as.with_it.len() < 2;
+        if alone
+            && let Some(int32) = said.into_iter().find(|form| form.value == NumberForm::Int32)
+            && let Some(At { value: Place::Body(_), span }) = &failure.attempts
         {
             found.push(
-                Diagnostic::error(codes::IDLE, "`attempts_as: int32` is for a header; a body holds text")
-                    .at(attempts.span.clone(), "in the body")
-                    .help("take attempts_as away"),
+                Diagnostic::error(codes::IDLE, "`int32` is for a header; a body holds text")
+                    .at(int32.span.clone(), "four bytes")
+                    .near(span.clone(), "in the body")
+                    .help("take int32 away"),
             );
         }
+    }
+}
+
+fn form_is_said_once<T: Copy + PartialEq>(
+    key: &str,
+    place: Option<&At<Place>>,
+    forms: &Forms<T>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let Some(beside) = &forms.beside else { return };
+    if place.is_none() {
+        found.push(
+            Diagnostic::error(
+                codes::IDLE,
+                format!("`{key}_as` says how `{key}` is written, which has no place"),
+            )
+            .at(beside.span.clone(), "says nothing")
+            .help(format!("write where {key} stands, or take {key}_as away")),
+        );
+    }
+    if let Some(with_it) = forms.with_it.first() {
+        found.push(
+            Diagnostic::error(codes::TWICE, format!("how `{key}` is written is said twice"))
+                .at(beside.span.clone(), "again here")
+                .near(with_it.span.clone(), "first here")
+                .help(format!("take {key}_as away")),
+        );
     }
 }

@@ -150,9 +150,64 @@ fn a_home_made_failure_convention_is_read() {
     ));
     let failure = topology.channels[0].failure.as_ref().unwrap();
     assert_eq!(failure.error.as_ref().unwrap().value, Place::Header("x-err".into()));
-    assert_eq!((failure.attempts_as, failure.at_as), (NumberForm::Int32, TimeForm::Milliseconds));
+    assert!(failure.attempts_as.has(NumberForm::Int32, NumberForm::Text));
+    assert!(!failure.attempts_as.has(NumberForm::Text, NumberForm::Text));
+    assert!(failure.at_as.has(TimeForm::Milliseconds, TimeForm::Rfc3339));
     assert_eq!(failure.strip.len(), 2);
     assert_eq!(codes_in_channel("failure: {attempts: {body: /n}, attempts_as: int32}"), ["RD0146"]);
+    assert_eq!(codes_in_channel("failure: {error: header x, at_as: ms}"), ["RD0146"]);
+}
+
+#[test]
+fn a_failure_convention_is_read_in_its_short_form() {
+    let topology = good(&in_channel(
+        "failure: {error: header x-err, message: header x-msg, origin: header x-src, attempts: header x-n (int32|text), at: header x-t (ms|s|rfc3339), stack: body /trace, strip: [x-err, x-n]}",
+    ));
+    let failure = topology.channels[0].failure.as_ref().unwrap();
+    let header = |name: &str| Some(Place::Header(name.to_owned()));
+    let value = |place: &Option<At<Place>>| place.as_ref().map(|place| place.value.clone());
+    assert_eq!(value(&failure.error), header("x-err"));
+    assert_eq!(value(&failure.message), header("x-msg"));
+    assert_eq!(value(&failure.origin), header("x-src"));
+    assert_eq!(value(&failure.attempts), header("x-n"));
+    assert_eq!(value(&failure.at), header("x-t"));
+    assert_eq!(value(&failure.stack), Some(Place::Body("/trace".to_owned())));
+    for form in [NumberForm::Int32, NumberForm::Text] {
+        assert!(failure.attempts_as.has(form, NumberForm::Text), "{form:?}");
+    }
+    for form in [TimeForm::Milliseconds, TimeForm::Seconds, TimeForm::Rfc3339] {
+        assert!(failure.at_as.has(form, TimeForm::Rfc3339), "{form:?}");
+    }
+    let one = good(&in_channel("failure: {attempts: \"header x-n (int32)\", at: body /when (s)}"));
+    let one = one.channels[0].failure.as_ref().unwrap();
+    assert!(!one.attempts_as.has(NumberForm::Text, NumberForm::Text));
+    assert!(!one.at_as.has(TimeForm::Rfc3339, TimeForm::Rfc3339));
+}
+
+#[test]
+fn what_is_wrong_in_a_short_form_is_shown_where_it_stands() {
+    for (line, code, spot) in [
+        ("failure: {error: headr x-err}", "RD0114", "headr"),
+        ("failure: {error: header}", "RD0114", "header"),
+        ("failure: {stack: body trace}", "RD0119", "trace"),
+        ("failure: {error: header x-err (text)}", "RD0114", "(text)"),
+        ("failure: {attempts: header x-n (int64)}", "RD0114", "int64"),
+        ("failure: {attempts: \"header x-n (text|int33)\"}", "RD0114", "int33"),
+        ("failure: {attempts: header x-n (int32}", "RD0114", "(int32"),
+        ("failure: {attempts: header x-n ()}", "RD0114", "()"),
+        ("failure: {attempts: body /n (int32)}", "RD0146", "int32"),
+        ("failure: {at: header x-t (ms), at_as: s}", "RD0104", "s"),
+        ("failure: {error: [x-err]}", "RD0102", "x-err"),
+    ] {
+        let text = in_channel(line);
+        let loaded = loaded(&text);
+        let found: Vec<(&str, &str)> = loaded
+            .diagnostics
+            .iter()
+            .map(|found| (found.code.0, &text[found.labels[0].span.clone()]))
+            .collect();
+        assert_eq!(found, [(code, spot)], "{line}");
+    }
 }
 
 proptest::proptest! {

@@ -162,16 +162,16 @@ fn sizes_that_nobody_should_send() {
 
 #[test]
 fn a_declared_convention_reads_hostile_letters() {
-    use redrive::topology::{At, FailureConvention, NumberForm, Place, TimeForm};
+    use redrive::topology::{At, FailureConvention, Forms, NumberForm, Place, TimeForm};
     let header = |name: &str| Some(At::nowhere(Place::Header(name.to_owned())));
     let convention = FailureConvention {
         error: header("x-err"),
         message: header("x-msg"),
         origin: header("x-src"),
         attempts: header("x-n"),
-        attempts_as: NumberForm::Int32,
+        attempts_as: Forms::only(NumberForm::Int32),
         at: header("x-t"),
-        at_as: TimeForm::Milliseconds,
+        at_as: Forms::only(TimeForm::Milliseconds),
         stack: Some(At::nowhere(Place::Body("/trace".to_owned()))),
         strip: vec![At::nowhere("x-err".to_owned()), At::nowhere("x-n".to_owned())],
         ..FailureConvention::default()

@@ -215,7 +215,7 @@ fn show(ctx: &mut Context, progress: &mut Progress, metrics: &Metrics, title: &s
         *reported = elapsed;
         let tiers = metrics.report();
         if ctx.ui.json() {
-            render::relay::document(&mut ctx.ui, now, &tiers);
+            render::relay::document(&mut ctx.ui, now, metrics.next_due(), &tiers);
         } else if !ctx.ui.animates() {
             render::relay::lines(&mut ctx.ui, now, &tiers);
         }
@@ -226,7 +226,7 @@ fn last_words(ctx: &mut Context, metrics: &Metrics) {
     let now = ctx.clock.now();
     let tiers = metrics.report();
     if ctx.ui.json() {
-        render::relay::document(&mut ctx.ui, now, &tiers);
+        render::relay::document(&mut ctx.ui, now, metrics.next_due(), &tiers);
     } else {
         render::relay::lines(&mut ctx.ui, now, &tiers);
     }

@@ -46,6 +46,8 @@ struct Inner {
     last_error: Option<String>,
     maybe_twice: u64,
     last_step: Option<Time>,
+    /// Of each channel served: when its next message is due, as far as its last step knew.
+    next: Vec<Option<Time>>,
 }
 
 /// Shared by the channels of one relay.
@@ -57,9 +59,24 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step ended.
-    pub(super) fn carried(&self, carried: &Carried, now: Time) {
+    /// One more channel is served; gives its place.
+    pub(super) fn joined(&self) -> usize {
         let mut inner = self.lock();
+        inner.next.push(None);
+        inner.next.len() - 1
+    }
+
+    /// When the next message of any channel is due; `None` if none waits, or no broker knows.
+    pub fn next_due(&self) -> Option<Time> {
+        self.lock().next.iter().flatten().min().copied()
+    }
+
+    /// A step of the channel at this place ended.
+    pub(super) fn carried(&self, place: usize, carried: &Carried, now: Time) {
+        let mut inner = self.lock();
+        if let Some(next) = inner.next.get_mut(place) {
+            *next = carried.next_due;
+        }
         inner.last_step = Some(now);
         inner.maybe_twice += carried.maybe_twice.len() as u64;
         for (queue, late) in &carried.moved {
@@ -222,11 +239,12 @@ mod tests {
     #[test]
     fn prometheus_text_is_whole_and_escaped() {
         let metrics = Metrics::default();
+        let place = metrics.joined();
         let state =
             TierState { queue: "a\"b".to_owned(), waiting: 3, due: 1, overdue: Duration::from_millis(1500) };
         metrics.counted(vec![state]);
         let moved = vec![("a\"b".to_owned(), vec![Duration::from_millis(7), Duration::from_millis(300)])];
-        metrics.carried(&Carried { moved, ..Carried::default() }, Time::from_millis(1));
+        metrics.carried(place, &Carried { moved, ..Carried::default() }, Time::from_millis(1));
         let text = metrics.prometheus();
         for line in [
             "redrive_relay_waiting{tier=\"a\\\"b\"} 3",
@@ -243,8 +261,9 @@ mod tests {
     #[test]
     fn a_report_begins_a_new_period() {
         let metrics = Metrics::default();
+        let place = metrics.joined();
         let moved = vec![("t".to_owned(), vec![Duration::from_millis(7)])];
-        metrics.carried(&Carried { moved, ..Carried::default() }, Time::from_millis(1));
+        metrics.carried(place, &Carried { moved, ..Carried::default() }, Time::from_millis(1));
         assert_eq!(metrics.report()[0].moved, 1);
         assert_eq!(metrics.report()[0].moved, 0);
         assert_eq!(metrics.snapshot()[0].total, 1);

@@ -52,6 +52,7 @@ pub async fn serve(
     let mut back_off = BACK_OFF.0;
     let mut pace = Pace::new(settings.rate, Duration::ZERO, Arc::clone(&clock));
     let mut counted: Option<Duration> = None;
+    let place = metrics.joined();
     failpoint::hit("relay_opened");
     let outcome = loop {
         if *stop.borrow() {
@@ -70,7 +71,7 @@ pub async fn serve(
             Ok(None) => pace.pause(1),
             Ok(Some(carried)) => {
                 let moved = carried.moved.iter().map(|(_, late)| late.len()).sum::<usize>();
-                metrics.carried(&carried, clock.now());
+                metrics.carried(place, &carried, clock.now());
                 if moved > 0 || carried.refused.is_none() {
                     back_off = BACK_OFF.0;
                 }

@@ -14,8 +14,9 @@ pub fn lines(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
     ui.flush();
 }
 
-/// One JSON line per report.
-pub fn document(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
+/// One JSON line per report. `next_due`: when the next message of any tier falls due.
+pub fn document(ui: &mut Ui, now: Time, next_due: Option<Time>, tiers: &[TierReport]) {
+    let waiting: u64 = tiers.iter().map(|tier| tier.waiting).sum();
     let tiers: Vec<_> = tiers
         .iter()
         .map(|tier| {
@@ -26,7 +27,12 @@ pub fn document(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
             })
         })
         .collect();
-    ui.document(&serde_json::json!({"schema": "redrive.relay.v1", "at": now, "tiers": tiers}));
+    let mut document =
+        serde_json::json!({"schema": "redrive.relay.v1", "at": now, "next_due": next_due, "tiers": tiers});
+    if next_due.is_none() && waiting > 0 {
+        document["unknown"] = serde_json::json!({"next_due": "the broker did not say"});
+    }
+    ui.document(&document);
     ui.flush();
 }
 

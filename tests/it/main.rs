@@ -12,6 +12,8 @@ mod generated;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod topology;
+// Last by name, so that what was not run is summed up last.
+mod zz_servers;
 
 mod readme;
 mod sqlite;

@@ -21,6 +21,7 @@ use super::version::Version;
 use super::wire;
 use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Result};
 use crate::letter::RawLetter;
+use crate::proof::mutation::mutated;
 use crate::stamp;
 
 /// Sends to one queue through the default exchange, so that nobody else gets the copy (R13); or, if that was
@@ -363,6 +364,10 @@ fn verdicts(sent: &[Option<String>], answers: Vec<Answer>) -> Vec<Verdict> {
     sent.iter()
         .zip(answers)
         .map(|(id, answer)| {
+            // The server says yes to what it gives back, too.
+            if mutated("m08") && matches!(answer.said, Said::Ack) {
+                return Verdict::There;
+            }
             if unmatched {
                 return Verdict::Unmatched;
             }
@@ -422,6 +427,7 @@ fn run_header(properties: &BasicProperties) -> Option<String> {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::proof::mutation::planted;
     use proptest::prelude::*;
 
     fn ids(count: usize) -> Vec<Option<String>> {
@@ -451,6 +457,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// One of two letters comes back; the server confirms both. Gives how many are said to be there.
+    fn said_to_be_there() -> usize {
+        let sent = ids(2);
+        let answers =
+            (0..2).map(|n| Answer { said: Said::Ack, returned: (n == 0).then(|| sent[1].clone()) }).collect();
+        verdicts(&sent, answers).iter().filter(|verdict| matches!(verdict, Verdict::There)).count()
+    }
+
+    #[test]
+    fn m08_ack_with_return_is_ack() {
+        assert_eq!(said_to_be_there(), 1, "I6: one of them is nowhere");
+        assert_eq!(planted::with("m08", said_to_be_there), 2, "m08 was not caught");
     }
 
     #[test]

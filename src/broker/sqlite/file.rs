@@ -1,7 +1,7 @@
 //! Opening the file, for reading or for writing, and SQLite's errors in the port's words.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -24,6 +24,9 @@ pub struct Place {
     pub writes: bool,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Opened already, to see whether the file can be used, and not read with yet. Only where nothing is
+    /// written: a reader that stays would keep the log from being folded at the end.
+    pub idle: Arc<Mutex<Option<Connection>>>,
 }
 
 /// Pages written before the log is folded into the file: about 40 MiB, so that folding is rare in a run.
@@ -54,6 +57,7 @@ impl Place {
             broker: broker.name.value.clone(),
             writes: context.writes,
             clock: context.clock.clone(),
+            idle: Arc::default(),
         })
     }
 
@@ -66,6 +70,9 @@ impl Place {
     pub fn read(&self) -> Result<Option<Connection>> {
         if !self.path.exists() {
             return Ok(None);
+        }
+        if let Some(db) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Ok(Some(db));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         // A look goes through once: more would only be filled, page by page, and never asked again.

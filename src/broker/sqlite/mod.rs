@@ -50,7 +50,12 @@ impl Sqlite {
                     // An older version is migrated by whoever may write; what is not ours stays refused.
                     place.write()?;
                 }
-                other => drop(other?),
+                opened => {
+                    let opened = opened?;
+                    if !place.writes {
+                        *place.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = opened;
+                    }
+                }
             }
         }
         Ok(Self { place })

@@ -18,6 +18,7 @@ use super::relocate::Session;
 use super::stamps;
 use crate::broker::{BrokerError, ErrorKind, Outgoing, Published, Receipt, Result, Settled};
 use crate::letter::Value;
+use crate::proof::mutation::mutated;
 
 impl Session {
     /// Sends what can be sent, in batches by count and bytes (S13), with several calls at once; one answer per
@@ -207,6 +208,10 @@ impl Session {
 /// it, so that two ledgers cannot deliver twice (m07); never the producer's, which the queue may have seen
 /// less than five minutes ago and would swallow (m05, S02).
 fn dedup_id(queue_arn: &str, outgoing: &Outgoing) -> String {
+    let producers = outgoing.message.properties.first_text("MessageDeduplicationId");
+    if let Some(producers) = producers.filter(|_| mutated("m05")) {
+        return producers.to_owned();
+    }
     let mut hash = sha2::Sha256::new();
     let mut add = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -216,7 +221,7 @@ fn dedup_id(queue_arn: &str, outgoing: &Outgoing) -> String {
     add(outgoing.position.as_str().as_bytes());
     add(outgoing.message.body.as_deref().unwrap_or_default());
     for header in &outgoing.message.headers {
-        if crate::stamp::ALL.contains(&header.name.as_str()) {
+        if crate::stamp::ALL.contains(&header.name.as_str()) && !mutated("m07") {
             continue;
         }
         add(header.name.as_bytes());
@@ -318,5 +323,82 @@ impl Session {
             }
         }
         outcomes
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::broker::Receipt;
+    use crate::clock::Time;
+    use crate::letter::{Message, Position};
+    use crate::proof::mutation::planted;
+    use crate::stamp;
+
+    /// A FIFO queue within five minutes: it says yes to an id that it has seen, and drops the message.
+    #[derive(Default)]
+    struct Fifo {
+        seen: HashSet<String>,
+        lies: Vec<String>,
+    }
+
+    impl Fifo {
+        fn take(&mut self, id: String, by: &str) {
+            if self.seen.insert(id) {
+                self.lies.push(by.to_owned());
+            }
+        }
+    }
+
+    /// A copy of one letter, as a run sends it.
+    fn copy(run: &str) -> Outgoing {
+        let mut message = Message { body: Some("{}".into()), ..Message::default() };
+        message.properties.push("MessageDeduplicationId", Value::from_text("order-7"));
+        message.headers.push("event-id", Value::from_text("ev-7"));
+        message.headers.push(stamp::RUN, Value::from_text(format!("{run}/0")));
+        Outgoing {
+            seq: 0,
+            receipt: Receipt("h".to_owned()),
+            position: Position::new("f3c1"),
+            attempt: 1,
+            first_intent: Time::default(),
+            group: None,
+            message,
+            packed: None,
+        }
+    }
+
+    const DLQ: &str = "arn:aws:sqs:eu-west-1:012345678901:orders-dlq.fifo";
+
+    /// The producer sent the letter a minute ago; now a run sends it.
+    fn soon_after_its_producer() -> Vec<String> {
+        let mut queue = Fifo::default();
+        queue.take("order-7".to_owned(), "producer");
+        queue.take(dedup_id(DLQ, &copy("r1")), "r1");
+        queue.lies
+    }
+
+    /// Two runs that know nothing of each other.
+    fn by_two_ledgers() -> Vec<String> {
+        let mut queue = Fifo::default();
+        for run in ["r1", "r2"] {
+            queue.take(dedup_id(DLQ, &copy(run)), run);
+        }
+        queue.lies
+    }
+
+    #[test]
+    fn m05_the_producers_dedup_id() {
+        assert_eq!(soon_after_its_producer(), ["producer", "r1"], "I1: said to be moved, and dropped");
+        assert_eq!(planted::with("m05", soon_after_its_producer), ["producer"], "m05 was not caught");
+    }
+
+    #[test]
+    fn m07_the_run_in_the_dedup_id() {
+        assert_eq!(by_two_ledgers(), ["r1"], "I2: there twice");
+        assert_eq!(planted::with("m07", by_two_ledgers), ["r1", "r2"], "m07 was not caught");
     }
 }

@@ -79,6 +79,11 @@ impl Machine {
         let (kind, group) = (letter.kind, letter.group);
         self.claimable.remove(seq);
         match kind {
+            // What came again under a new receipt is no new letter (m18).
+            Kind::Published if mutated("m18") => {
+                self.set_phase(seq, Phase::Claimed);
+                self.ready.insert(seq);
+            }
             Kind::Published | Kind::Twin { .. } => {
                 self.set_phase(seq, Phase::Published);
                 self.to_settle.insert(seq);

@@ -52,6 +52,10 @@ impl Machine {
         if mutated("m01") {
             settle.extend(&publish);
         }
+        if mutated("m22") {
+            // Written down when it is asked for, not when the broker's answer is in.
+            self.pending.extend(settle.iter().map(|seq| (*seq, Write::Settled)));
+        }
         Action::Send { publish, settle }
     }
 

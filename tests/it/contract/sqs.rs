@@ -58,9 +58,7 @@ fn new(emulator: Emulator, fifo: bool) -> Option<Sqs> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let variable = emulator.variable();
     if std::env::var_os(variable).is_none() {
-        let required = std::env::var_os("REDRIVE_TEST_REQUIRE").is_some_and(|value| value == "1");
-        assert!(!required, "{variable} is not set: `scripts/brokers/sqs start FOLDER` starts the emulators");
-        println!("not run: {variable} is not set; `scripts/brokers/sqs start FOLDER` starts the emulators");
+        crate::zz_servers::missing(variable, "scripts/brokers/sqs start FOLDER");
         return None;
     }
     let unique = SystemClock.now().millis();

@@ -162,3 +162,23 @@ fn several_relays_at_once_share_the_work_and_double_nothing() {
 fn several_relays_at_once_by_hand_double_nothing() {
     several(&["--without-transactions"]);
 }
+
+#[test]
+fn the_json_of_a_relay_says_when_the_next_message_falls_due() {
+    let shop = Shop::new();
+    let report = || {
+        let relay = shop.line("relay --once -o jsonl").ok();
+        serde_json::from_str::<serde_json::Value>(relay.out.lines().last().unwrap()).unwrap()
+    };
+    let empty = report();
+    assert!(empty["next_due"].is_null() && empty.get("unknown").is_none(), "{empty}");
+    wait_in_tier(&shop, 2, Duration::from_secs(90));
+    shop.application().send("orders.retry-1m", &[letter(None, 9)], Duration::from_secs(600)).unwrap();
+    let due: i64 = Connection::open(shop.path())
+        .unwrap()
+        .query_row("SELECT min(due) FROM letter WHERE due > 0", [], |row| row.get(0))
+        .unwrap();
+    let waits = report();
+    let next = redrive::clock::Time::parse(waits["next_due"].as_str().unwrap()).unwrap();
+    assert_eq!(next.millis(), due, "{waits}");
+}

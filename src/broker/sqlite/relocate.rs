@@ -133,7 +133,7 @@ impl Session {
         let action = || format!("move {} letters to {}", batch.len(), self.target.name);
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
+        self.holds(&tx)?;
         let mut fates = Vec::with_capacity(batch.len());
         let mut stopped: HashSet<&str> = HashSet::new();
         for sending in batch {
@@ -152,6 +152,21 @@ impl Session {
         }
         commit(tx, action)?;
         Ok(fates)
+    }
+
+    /// Fails unless the lock is ours still and the target is there.
+    fn holds(&self, tx: &Connection) -> Result<()> {
+        still_ours(tx, &self.queue, self.epoch)?;
+        let action = || format!("send to {}", self.target.name);
+        let there = tx
+            .prepare_cached("SELECT 1 FROM queue WHERE id = ?1")
+            .and_then(|mut query| query.exists([self.target.id]))
+            .doing(action)?;
+        if there {
+            return Ok(());
+        }
+        Err(BrokerError::new(ErrorKind::NotFound, action(), "the queue was removed under the run")
+            .hint(format!("redrive apply --broker {}", self.place.broker)))
     }
 
     /// Small batches are those of a run that keeps a rate.
@@ -267,7 +282,7 @@ impl Session {
         let action = || format!("send {} letters to {}", batch.len(), self.target.name);
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
+        self.holds(&tx)?;
         let mut answers = Vec::with_capacity(batch.len());
         for sending in batch {
             let answer = match (self.copied(&tx, sending.seq)?, &*sending.written) {
@@ -368,9 +383,11 @@ impl Session {
     }
 }
 
-/// What triggers and checks do for rows of any program costs a third of a move, and this session does by itself
-/// what ours do: it deletes what belongs to a letter, and writes lists with [`super::encoding`]. A file into which
-/// somebody put triggers of his own keeps all of them.
+/// What triggers, checks and references do for rows of any program costs a third of a move, and this session does
+/// by itself what ours do: it deletes what belongs to a letter, writes lists with [`super::encoding`], and asks in
+/// each transaction whether its queues are there ([`Session::holds`]). With a reference to look after, SQLite would
+/// also copy each page that a statement of many rows changes, to be able to undo that statement alone. A file into
+/// which somebody put triggers of his own keeps all of them.
 fn only_ours(db: &Connection) -> rusqlite::Result<()> {
     let others: bool = db
         .prepare(
@@ -380,6 +397,7 @@ fn only_ours(db: &Connection) -> rusqlite::Result<()> {
     if !others {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.pragma_update(None, "ignore_check_constraints", true)?;
+        db.pragma_update(None, "foreign_keys", false)?;
     }
     Ok(())
 }

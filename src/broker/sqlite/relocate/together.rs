@@ -28,7 +28,7 @@ impl Session {
         }
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
+        self.holds(&tx)?;
         if self.any_copied(&tx, batch).doing(action)? {
             return Ok(None);
         }
@@ -97,7 +97,7 @@ impl Session {
         let Some(copies) = copies else { return Ok(None) };
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
-        still_ours(&tx, &self.queue, self.epoch)?;
+        self.holds(&tx)?;
         if self.any_copied(&tx, batch).doing(action)? {
             return Ok(None);
         }

@@ -30,13 +30,12 @@ pub struct Place {
 }
 
 /// Pages written before the log is folded into the file: about 40 MiB, so that folding is rare in a run.
-const CHECKPOINT_PAGES: i64 = 10_000;
+pub const CHECKPOINT_PAGES: i64 = 10_000;
 /// The same for somebody who writes little at a time and waits in between: folding 40 MiB would make them late.
-const CHECKPOINT_PAGES_AT_EASE: i64 = 1_000;
+pub const CHECKPOINT_PAGES_AT_EASE: i64 = 1_000;
 
-/// How often the log is folded by this connection: seldom, or often and each time soon done.
-pub fn fold_often(db: &Connection, often: bool) -> rusqlite::Result<()> {
-    let pages = if often { CHECKPOINT_PAGES_AT_EASE } else { CHECKPOINT_PAGES };
+/// After how many pages the log is folded by this connection.
+pub fn fold_after(db: &Connection, pages: i64) -> rusqlite::Result<()> {
     db.pragma_update(None, "wal_autocheckpoint", pages)
 }
 

@@ -4,6 +4,7 @@
 //! predecessor cannot send or remove anything, so what has no mark did not arrive and never will.
 
 mod claim;
+mod fold;
 mod look;
 mod moved;
 mod together;
@@ -17,7 +18,7 @@ use async_trait::async_trait;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::file::{Doing, Place, begin, commit, fold_often};
+use super::file::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_AT_EASE, Doing, Place, begin, commit, fold_after};
 use super::letters::{self, Written};
 use super::lock::{self, same_queue, still_ours};
 use super::queues::{self, Queue};
@@ -31,6 +32,8 @@ use crate::letter::Value;
 use crate::proof::mutation::mutated;
 use crate::stamp;
 use crate::topology::Channel;
+
+use fold::Fold;
 
 /// A batch of fewer letters is a small one.
 const SMALL: usize = 500;
@@ -62,6 +65,14 @@ impl Held {
     }
 }
 
+/// How large the batches of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Batches {
+    Unknown,
+    Small,
+    Large,
+}
+
 struct Session {
     place: Place,
     db: Connection,
@@ -71,8 +82,9 @@ struct Session {
     owner: String,
     epoch: i64,
     claim_for: i64,
-    /// Is the log folded often?
-    folds_often: bool,
+    /// Who folds the log of a run that moves much; it is folded often, and each time soon done, where there is none.
+    fold: Option<Fold>,
+    batches: Batches,
     /// Letters up to here have been asked whether they are of this run and died again.
     seen_again: i64,
     refailed: u64,
@@ -114,7 +126,8 @@ impl Session {
             owner: task.owner.clone(),
             epoch,
             claim_for,
-            folds_often: false,
+            fold: None,
+            batches: Batches::Unknown,
             seen_again,
             refailed: 0,
             moved: moved::Moved::default(),
@@ -124,7 +137,10 @@ impl Session {
     fn transfer(&mut self, batch: &[Sending<'_>]) -> Result<Vec<Fate>> {
         self.fold_as_fits(batch.len())?;
         match self.move_together(batch) {
-            Ok(Some(fates)) => return Ok(fates),
+            Ok(Some(fates)) => {
+                self.fold();
+                return Ok(fates);
+            }
             // Not all alike, or one of them is refused: nothing was changed, each is looked at by itself.
             Ok(None) => {}
             Err(error) if error.kind == ErrorKind::Rejected => {}
@@ -151,6 +167,7 @@ impl Session {
             fates.push(fate);
         }
         commit(tx, action)?;
+        self.fold();
         Ok(fates)
     }
 
@@ -169,14 +186,32 @@ impl Session {
             .hint(format!("redrive apply --broker {}", self.place.broker)))
     }
 
-    /// Small batches are those of a run that keeps a rate.
+    /// Small batches are those of a run that keeps a rate, and each of them is waited for.
     fn fold_as_fits(&mut self, batch: usize) -> Result<()> {
-        let often = batch < SMALL;
-        if often != self.folds_often {
-            fold_often(&self.db, often).doing(|| format!("move letters to {}", self.target.name))?;
-            self.folds_often = often;
+        let batches = if batch < SMALL { Batches::Small } else { Batches::Large };
+        if batches != self.batches {
+            self.batches = batches;
+            self.fold = match batches {
+                Batches::Large => Fold::start(&self.place),
+                _ => None,
+            };
+            let pages = match (batches, &self.fold) {
+                (Batches::Large, Some(_)) => fold::AT_LAST,
+                (Batches::Large, None) => CHECKPOINT_PAGES,
+                _ => CHECKPOINT_PAGES_AT_EASE,
+            };
+            fold_after(&self.db, pages).doing(|| format!("move letters to {}", self.target.name))?;
         }
         Ok(())
+    }
+
+    /// What is committed is committed, whether or not the log of it can be folded.
+    fn fold(&self) {
+        if let Some(fold) = &self.fold
+            && let Err(error) = fold.after(&self.db, &self.place)
+        {
+            tracing::debug!(%error, "the log was not folded");
+        }
     }
 
     /// Copy, removal and mark of one letter; on a refusal nothing of it stays.
@@ -274,7 +309,10 @@ impl Session {
     fn try_publish(&mut self, batch: &[Sending<'_>]) -> Result<Vec<Result<Published>>> {
         self.fold_as_fits(batch.len())?;
         match self.publish_together(batch) {
-            Ok(Some(answers)) => return Ok(answers),
+            Ok(Some(answers)) => {
+                self.fold();
+                return Ok(answers);
+            }
             Ok(None) => {}
             Err(error) if error.kind == ErrorKind::Rejected => {}
             Err(error) => return Err(error),
@@ -309,6 +347,7 @@ impl Session {
             answers.push(answer);
         }
         commit(tx, action)?;
+        self.fold();
         Ok(answers)
     }
 

@@ -91,6 +91,7 @@ mod tests {
             broker: "local".to_owned(),
             writes: true,
             clock: Arc::new(SystemClock),
+            idle: Arc::default(),
         };
         let db = place.write().unwrap();
         super::super::super::file::fold_after(&db, 0).unwrap();

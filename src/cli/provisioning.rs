@@ -140,7 +140,7 @@ impl Planned<'_> {
                 .kept_in_file(loaded, change)
                 .or_else(|| refusal.way_round.as_ref().map(|way| way.trim_end_matches('.').to_owned()));
             match (refusal.loses, round) {
-                (Some(_), Some(round)) => notes.push(format!("{round}. To accept their loss:")),
+                (Some(_), Some(round)) => notes.push(format!("{round}. To accept the loss:")),
                 (Some(lost), None) => {
                     notes.push(format!("To accept the loss of {} of {}:", letters(lost), resource.name))
                 }

@@ -296,7 +296,7 @@ fn refused_mails(now: Time, letters: &mut Vec<Letter<'static>>) {
         let address = format!("{}{}@example.net", ["ana", "bo", "chi", "dimitri"][(n % 4) as usize], 10 + n);
         let hostile = n == 20;
         let subject = if hostile {
-            "\u{1b}[2J\u{1b}[31mALL PAYMENTS LOST\u{1b}[0m\u{7}\u{202e}gpj.eciovni"
+            "\u{1b}[2J\u{1b}[31mALL PAYMENTS LOST\u{1b}[0m\u{7}\r\nredrive: 0 dead letters\u{202e}gpj.eciovni"
         } else {
             "Your order is on its way"
         };
@@ -308,7 +308,8 @@ fn refused_mails(now: Time, letters: &mut Vec<Letter<'static>>) {
             stack: include_str!("mail.python.txt").replace("{address}", &address),
         };
         if hostile {
-            why.message.push_str("\u{1b}]0;pwned\u{7}\r\nredrive: 0 dead letters");
+            let fools = format!("{address}\u{1b}]0;pwned\u{7}");
+            why.message = why.message.replace(&address, &fools);
         }
         letters.push(Letter {
             flow: &EMAILS,

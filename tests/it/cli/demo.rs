@@ -41,6 +41,36 @@ fn the_demo_as_data() {
     assert_eq!(letters.iter().map(|pair| pair[1].as_u64().unwrap()).sum::<u64>(), 199);
 }
 
+#[test]
+fn the_demo_has_one_of_everything_that_there_is_to_learn() {
+    let env = TestEnv::new();
+    let _ = env.line("demo shop").ok();
+    let (mut causes, mut letters) = (Vec::new(), Vec::new());
+    for channel in ["orders", "payments", "emails"] {
+        let inspected = env.line(&format!("-f shop/redrive.yaml inspect {channel} -o json")).ok().json();
+        for cause in inspected["causes"].as_array().unwrap() {
+            causes.push(cause["letters"].as_u64().unwrap());
+        }
+        let listed =
+            env.line(&format!("-f shop/redrive.yaml inspect {channel} --letters --limit 1000 -o json"));
+        letters.extend(listed.ok().json()["letters"].as_array().unwrap().clone());
+    }
+    causes.sort();
+    assert_eq!(causes, [1, 7, 22, 33, 38, 98], "six causes of very different sizes");
+    let count = |is: &dyn Fn(&serde_json::Value) -> bool| letters.iter().filter(|letter| is(letter)).count();
+    assert_eq!(letters.len(), 199);
+    assert!(count(&|letter| letter["message"].to_string().contains("pwned")) == 1, "a hostile escape");
+    assert!(count(&|letter| letter["redriven"] == 2) >= 1, "one that came back twice already");
+    assert!(count(&|letter| letter["body_len"] == 0) >= 1, "an empty body");
+    let mut ids: Vec<&str> = letters.iter().filter_map(|letter| letter["event_id"].as_str()).collect();
+    ids.sort_unstable();
+    let twice: Vec<&str> = ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    assert_eq!(twice.len(), 2, "an event id that is there twice, and one with another body: {twice:?}");
+    let dry = env.line("-f shop/redrive.yaml run orders --limit all --dry-run --ledger shop/ledger.db").ok();
+    assert!(dry.says("another letter has their event id and another body"), "{dry}");
+    assert!(dry.says("2 share an event id"), "{dry}");
+}
+
 const SHOP: &str = "\
 version: 1
 brokers:

@@ -145,13 +145,13 @@ fn a_change_that_loses_letters_is_refused_counted_and_can_be_typed_out() {
 
     1 refused, 3 kept
     --- stderr
-    note  To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept their loss:
+    note  To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept the loss:
     next  redrive apply --accept-loss=orders.dlq --reason TEXT
     ");
     let _ = env.line("plan --check").exits(4);
     insta::assert_snapshot!(env.line("apply --yes").exits(4).err, @r"
     refused: 1 change can lose messages: orders.dlq retention 14d → 7d, 3 of 4 letters are older and would be lost
-      To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept their loss:
+      To keep the 3 letters set retention: 14d at redrive.yaml:9. To accept the loss:
     next  redrive apply --accept-loss=orders.dlq --reason TEXT
     ");
     insta::assert_snapshot!(env.line("apply --yes --accept-loss=orders.dlq"), @r"

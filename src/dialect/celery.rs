@@ -55,10 +55,10 @@ impl Dialect for Celery {
         } else if let Some(envelope) = envelope(letter) {
             let inner = &envelope["headers"];
             says.event_id = inner["id"].as_str().map(str::to_owned);
-            in_body(inner, written_at(letter), says);
+            in_body(inner, died_at(letter), says);
         } else if let Some(body) = letter.json() {
             says.event_id = body["id"].as_str().map(str::to_owned);
-            in_body(body, written_at(letter), says);
+            in_body(body, died_at(letter), says);
         }
         says.doubt("message", "Celery keeps the error in its result backend, not in the letter");
     }
@@ -125,9 +125,7 @@ fn amqp(letter: &Look<'_>, says: &mut Testimony) {
             });
         }
     }
-    // It lies here at least since it was written: an expiry before that is past, whoever asks when.
-    let died = failures.last().and_then(|record| record.at).max(written_at(letter));
-    expiry(headers.last("expires").and_then(when::of), died, says);
+    expiry(headers.last("expires").and_then(when::of), died_at(letter), says);
 }
 
 /// Tries that failed: those before this publish, and each rejection of this one.
@@ -168,31 +166,33 @@ fn place(record: &Record) -> Origin {
     place
 }
 
-fn written_at(letter: &Look<'_>) -> Option<Time> {
-    letter.facts.written_at.map(|(at, _)| at)
+/// It lies here at least since it was written, or since the broker moved it here: an expiry before that is
+/// past, whoever asks when.
+fn died_at(letter: &Look<'_>) -> Option<Time> {
+    let deaths = Deaths::of(letter.headers()).unwrap_or_default();
+    let died = deaths.failures().last().and_then(|record| record.at);
+    died.max(letter.facts.written_at.map(|(at, _)| at))
 }
 
 /// Celery acknowledges a task that is past its expiry without running it.
 fn expiry(expires: Option<Time>, died: Option<Time>, says: &mut Testimony) {
     let Some(expires) = expires else { return };
-    if died.is_some_and(|died| died >= expires) {
-        says.prospect(Prospect::Refused {
-            why: format!("the task expired at {expires}: Celery would drop it without running it"),
-            way_round: "send the task anew from the application, with a new expiry".to_owned(),
-        });
-    } else {
-        says.doubt("prospects", format!("after {expires} Celery drops the task without running it"));
-    }
+    says.expires(
+        expires,
+        died,
+        "Celery drops an expired task without running it",
+        "send the task anew from the application, with a new expiry",
+    );
 }
 
 /// Protocol 1, or kombu's envelope: counter and expiry stand in the body.
-fn in_body(fields: &Json, written: Option<Time>, says: &mut Testimony) {
+fn in_body(fields: &Json, died: Option<Time>, says: &mut Testimony) {
     let retries = fields["retries"].as_u64().unwrap_or(0);
     if retries > 0 {
         says.prospect(Prospect::OneTry { why: format!("`retries` in the body is {retries}") });
         says.doubt("attempts", format!("at least {retries}: receives leave no trace in the body"));
     }
-    expiry(when::of_json(&fields["expires"]), written, says);
+    expiry(when::of_json(&fields["expires"]), died, says);
 }
 
 /// Kombu's envelope for brokers without headers: JSON, by default in base64.

@@ -1,7 +1,7 @@
 //! Dapr's dead-letter topic: the CloudEvents envelope as it was first published, unchanged, with Dapr's own
 //! fields `pubsubname` and `topic`. Nothing of the failure is added, and the key is dropped (K17).
 
-use super::{Dialect, Look, Mark, Testimony};
+use super::{Dialect, Look, Mark, Testimony, when};
 use crate::failure::{Death, Origin, Sureness};
 use crate::letter::Header;
 
@@ -42,6 +42,15 @@ impl Dialect for Dapr {
         if letter.facts.place.is_some() && letter.message.key.is_none() {
             says.key_unavailable = true;
             says.doubt("key", "no key: Dapr drops it, so group order cannot be kept by it");
+        }
+        if let Some(at) = letter.field("expiration").and_then(when::text) {
+            let written = letter.facts.written_at.map(|(at, _)| at);
+            says.expires(
+                at,
+                written,
+                "Dapr drops an expired event without delivering it",
+                "publish the event anew",
+            );
         }
         says.deaths.push(Death { place: origin.clone(), count: 1, ..Death::default() });
         says.origin = origin;

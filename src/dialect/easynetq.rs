@@ -64,7 +64,7 @@ impl Dialect for EasyNetQ {
             says.prospect(Prospect::ToQueue { queue, why: "one error queue serves all queues".to_owned() });
         }
         says.origin = Some(place);
-        if let Err(refused) = letter.field("Message").map_or(Err(lost()), body) {
+        if let Err(refused) = letter.json().map_or_else(|| Err(lost()), body) {
             says.prospect(refused);
         }
         says.doubt("headers", "their types come out of JSON: whole numbers go back as int64");
@@ -79,7 +79,7 @@ impl Dialect for EasyNetQ {
     }
 
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
-        message.body = Some(body(letter.field("Message").ok_or_else(lost)?)?.into());
+        message.body = Some(body(letter.json().ok_or_else(lost)?)?.into());
         let Some(Json::Object(inner)) = letter.json().map(|body| &body["BasicProperties"]) else {
             return Ok(());
         };
@@ -95,17 +95,36 @@ impl Dialect for EasyNetQ {
     }
 }
 
-/// The message: as text, or in base64 with EasyNetQ's other serializer. A body that is JSON is text.
-fn body(text: &str) -> Result<Vec<u8>, Prospect> {
+/// The message: as text, or in base64 with EasyNetQ's other serializer; the envelope does not say which.
+fn body(envelope: &Json) -> Result<Vec<u8>, Prospect> {
+    let text = envelope["Message"].as_str().ok_or_else(lost)?;
     if text.contains('\u{fffd}') {
         return Err(Prospect::Refused {
             why: "the body was no UTF-8 and EasyNetQ's envelope has lost bytes of it".to_owned(),
             way_round: "send the message anew from its source".to_owned(),
         });
     }
-    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    let decoded = if is_json || text.is_empty() { None } else { base64::decode(text) };
-    Ok(decoded.unwrap_or_else(|| text.as_bytes().to_vec()))
+    let is_json = |bytes: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
+    let kind = envelope["BasicProperties"]["ContentType"].as_str().unwrap_or_default();
+    let plain = || Ok(text.as_bytes().to_vec());
+    if text.is_empty() || is_json(text.as_bytes()) {
+        return plain();
+    }
+    let Some(decoded) = base64::decode(text) else { return plain() };
+    if is_json(&decoded) {
+        return Ok(decoded);
+    }
+    // Words and ids in letters and digits alone could be either; so could base64 of a text.
+    match (kind.starts_with("text/"), std::str::from_utf8(&decoded)) {
+        (true, Err(_)) => return plain(),
+        (false, _) if text.contains(['+', '/', '=']) => return Ok(decoded),
+        _ => {}
+    }
+    Err(Prospect::Refused {
+        why: "the message in EasyNetQ's envelope may be text or base64, which the envelope does not say"
+            .to_owned(),
+        way_round: "look at `Message` in the body and send what it is from the application".to_owned(),
+    })
 }
 
 fn lost() -> Prospect {

@@ -83,7 +83,15 @@ impl Dialect for Kicks {
 
     fn restore(&self, letter: &Look<'_>, message: &mut Message) -> Result<(), Prospect> {
         let entries = entries(letter);
-        let Some(newest) = entries.first() else { return Ok(()) };
+        let Some(newest) = entries.first() else {
+            if letter.headers().has(INFO) {
+                return Ok(());
+            }
+            return Err(Prospect::Refused {
+                why: "the envelope around the message cannot be read".to_owned(),
+                way_round: "take `payload` out by hand".to_owned(),
+            });
+        };
         if !letter.headers().has(INFO) {
             let payload = newest["payload"].as_str().and_then(base64::decode);
             let Some(payload) = payload else {

@@ -12,6 +12,8 @@ use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Message};
 
 const ATTRIBUTES: &[&str] = &["RequestID", "ErrorCode", "ErrorMessage"];
+/// Partitions of one batch that are named.
+const MOST_PARTITIONS: usize = 8;
 /// Causes of a Java error that are followed.
 const DEEPEST: usize = 32;
 
@@ -115,10 +117,10 @@ impl Dialect for LambdaDestination {
         says.origin = Some(place);
         if splice::field(&bytes, "requestPayload").is_none() {
             let batch = body.as_object().and_then(|fields| {
-                fields.iter().find(|(name, _)| name.ends_with("BatchInfo")).map(|(name, info)| {
-                    let text = |key: &str| info[key].as_str().unwrap_or("?").to_owned();
-                    format!("{name}: shard {} from {}", text("shardId"), text("startSequenceNumber"))
-                })
+                fields
+                    .iter()
+                    .find(|(name, _)| name.ends_with("BatchInfo"))
+                    .map(|(name, info)| batch(name, info))
             });
             if let Some(at) = batch {
                 says.prospect(Prospect::Pointer { at });
@@ -171,6 +173,32 @@ fn in_notification<'a>(letter: &'a Look<'_>) -> Option<&'a Json> {
     sns::message(letter)?;
     let attributes = letter.json()?.get("MessageAttributes")?;
     ATTRIBUTES.iter().all(|name| attributes.get(name).is_some()).then_some(attributes)
+}
+
+/// Where the events are that the record is about: of a stream, or of a Kafka topic.
+fn batch(name: &str, info: &Json) -> String {
+    let text = |json: &Json| match json {
+        Json::String(text) => text.clone(),
+        Json::Number(number) => number.to_string(),
+        _ => "?".to_owned(),
+    };
+    let source = info["streamArn"].as_str().or_else(|| info["eventSourceArn"].as_str());
+    let source = source.or_else(|| info["bootstrapServers"].as_str()).unwrap_or("an unnamed source");
+    let records: Vec<String> = match (&info["recordsInfo"], &info["recordInfo"]) {
+        (Json::Object(partitions), _) => {
+            let span = |(partition, info): (&String, &Json)| {
+                let (from, to) = (text(&info["firstRecordOffset"]), text(&info["lastRecordOffset"]));
+                format!("{partition} offsets {from} to {to}")
+            };
+            partitions.iter().take(MOST_PARTITIONS).map(span).collect()
+        }
+        (_, one @ Json::Object(_)) => vec![format!("offset {}", text(&one["offset"]))],
+        _ => {
+            let (from, to) = (text(&info["startSequenceNumber"]), text(&info["endSequenceNumber"]));
+            vec![format!("shard {} from {from} to {to}", text(&info["shardId"]))]
+        }
+    };
+    format!("{name}: {} of {source}", records.join(", "))
 }
 
 fn no_payload() -> Prospect {

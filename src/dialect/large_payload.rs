@@ -3,13 +3,16 @@
 
 use serde_json::Value as Json;
 
-use super::{Buried, Dialect, Layer, Look, Mark, Testimony};
+use super::{Buried, Dialect, Layer, Look, Mark, Testimony, sns};
 use crate::failure::{Prospect, Sureness};
 use crate::letter::Header;
 
 /// Classes that the body names: today's and the old one.
 const CLASSES: &[&str] =
     &["software.amazon.payloadoffloading.PayloadS3Pointer", "com.amazon.sqs.javamessaging.MessageS3Pointer"];
+
+/// A pointer is short.
+const LONGEST: usize = 8 << 10;
 
 /// See the file's head.
 pub(super) struct LargePayload;
@@ -27,6 +30,7 @@ impl Dialect for LargePayload {
         &[
             Mark::Header("ExtendedPayloadSize"),
             Mark::Header("SQSLargePayloadSize"),
+            Mark::Field("TopicArn"),
             Mark::Start("[\"software.amazon.payloadoffloading"),
             Mark::Start("[\"com.amazon.sqs.javamessaging"),
         ]
@@ -39,7 +43,7 @@ impl Dialect for LargePayload {
     fn recognise(&self, letter: &Look<'_>) -> Option<(Sureness, String)> {
         let sized = ["ExtendedPayloadSize", "SQSLargePayloadSize"];
         if pointer(letter).is_some() {
-            return Some((Sureness::Sure, "the body is a pointer to S3".to_owned()));
+            return Some((Sureness::Sure, "a pointer to S3 in the body".to_owned()));
         }
         let name = sized.into_iter().find(|name| letter.headers().has(name))?;
         Some((Sureness::Likely, format!("attribute {name}")))
@@ -59,7 +63,11 @@ impl Dialect for LargePayload {
 
 /// `s3://bucket/key`.
 fn pointer(letter: &Look<'_>) -> Option<String> {
-    let [Json::String(class), place] = letter.json()?.as_array()?.as_slice() else { return None };
+    // The same client writes through SNS.
+    let inside = sns::message(letter).filter(|text| text.starts_with("[\"") && text.len() <= LONGEST);
+    let inside: Option<Json> = inside.and_then(|text| serde_json::from_str(text).ok());
+    let pointer = inside.as_ref().or_else(|| letter.json())?;
+    let [Json::String(class), place] = pointer.as_array()?.as_slice() else { return None };
     if !CLASSES.contains(&class.as_str()) {
         return None;
     }

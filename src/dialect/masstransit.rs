@@ -36,8 +36,7 @@ impl Dialect for MassTransit {
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         let Some(headers) = words(letter) else { return };
         let headers = headers.as_ref();
-        let text = |name: &str| headers.last_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
-        let reason = text("MT-Reason");
+        let reason = says.words("reason", "MT-Reason", headers);
         let queue = headers.last_text("MT-Fault-InputAddress").and_then(queue_of);
         says.origin = queue.clone().map(|queue| Origin { queue: Some(queue), ..Origin::default() });
         says.event_id = letter
@@ -54,19 +53,19 @@ impl Dialect for MassTransit {
         }
         let at = headers.last("MT-Fault-Timestamp").and_then(when::of);
         let mut place = says.origin.clone();
-        if let Some(consumer) = text("MT-Fault-ConsumerType") {
+        if let Some(consumer) = says.words("handler", "MT-Fault-ConsumerType", headers) {
             place.get_or_insert_default().named.push(("handler", consumer));
         }
         let mut death = Death {
             at,
             place,
-            error_class: text("MT-Fault-ExceptionType"),
-            message: text("MT-Fault-Message"),
+            error_class: says.words("error", "MT-Fault-ExceptionType", headers),
+            message: says.words("message", "MT-Fault-Message", headers),
             reason,
             count: 1,
             ..Death::default()
         };
-        if let Some(stack) = text("MT-Fault-StackTrace") {
+        if let Some(stack) = says.words("stack", "MT-Fault-StackTrace", headers) {
             thrown::put(&mut death, Language::DotNet, &stack, |_| false);
         }
         // MassTransit writes the base exception, the innermost.

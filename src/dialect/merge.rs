@@ -409,8 +409,9 @@ fn badness(prospect: &Prospect) -> u8 {
     match prospect {
         Prospect::Refused { .. } => 0,
         Prospect::Pointer { .. } => 1,
-        Prospect::ToQueue { .. } => 2,
-        Prospect::OneTry { .. } => 3,
-        Prospect::Afresh => 4,
+        Prospect::Expires { .. } => 2,
+        Prospect::ToQueue { .. } => 3,
+        Prospect::OneTry { .. } => 4,
+        Prospect::Afresh => 5,
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::{Dialect, Look, Mark, Testimony, splice, thrown, when};
+use super::{Dialect, Look, Mark, Testimony, splice, text_of, thrown, when};
 use crate::failure::stack::Language;
 use crate::failure::{Death, Origin, Prospect, Sureness};
 use crate::letter::{Header, Message, Value};
@@ -197,10 +197,11 @@ impl<'a> Words<'a> {
     /// A text that is not empty.
     fn get(&self, name: &str) -> Option<String> {
         let text = match (&self.headers, &self.json) {
-            (Some(headers), _) => headers.last_text(name)?,
-            (None, Some(json)) => json.get(name)?.as_str()?,
+            // What is not UTF-8 is better read in part than not at all.
+            (Some(headers), _) => text_of(headers.last(name)?)?,
+            (None, Some(json)) => Cow::Borrowed(json.get(name)?.as_str()?),
             (None, None) => return None,
         };
-        (!text.is_empty()).then(|| text.to_owned())
+        (!text.is_empty()).then(|| text.into_owned())
     }
 }

@@ -57,12 +57,13 @@ impl Dialect for Symfony {
         if let Some(stamp) = headers.iter().find(|header| header.name.starts_with(STAMP)) {
             return Some((Sureness::Sure, format!("header {}", stamp.name)));
         }
-        php::envelope(letter).map(|_| (Sureness::Sure, "a serialised Envelope in the body".to_owned()))
+        php::is_envelope(letter).then(|| (Sureness::Sure, "a serialised Envelope in the body".to_owned()))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {
         match php::envelope(letter) {
             Some(text) => php::read(&text, says),
+            None if php::is_envelope(letter) => says.prospect(php::unreadable()),
             None => Stamps::of(letter).read(says),
         }
         let deaths = Deaths::of(letter.headers()).unwrap_or_default();

@@ -11,14 +11,27 @@ use crate::letter::base64;
 /// `O:36:` in base64, which Messenger uses when the text is not UTF-8.
 pub(super) const IN_BASE64: &str = "TzozNj";
 const CLASS: &str = "Symfony\\Component\\Messenger\\Envelope";
+/// With it a message that fails again is dropped.
+const STAMP: &str = "SentToFailureTransportStamp";
+const WAY_ROUND: &str = "messenger:failed:retry in the application, which takes the stamp off";
 /// Bodies over this are not looked into.
 const LARGEST: usize = 1 << 20;
 /// How many stamps of a kind are counted.
 const MOST: usize = 1024;
 
-/// The serialised text without PHP's `addslashes`, if the body is one.
+/// Is the body a serialised envelope, of any size?
+pub(super) fn is_envelope(letter: &Look<'_>) -> bool {
+    // Class name, slashes and what base64 adds have room in this.
+    const HEAD: usize = 128;
+    letter.body().is_some_and(|body| plain(&body[..body.len().min(HEAD)]).is_some())
+}
+
+/// The serialised text without PHP's `addslashes`, if the body is one and not too large to be looked into.
 pub(super) fn envelope(letter: &Look<'_>) -> Option<String> {
-    let body = letter.body().filter(|body| body.len() <= LARGEST)?;
+    plain(letter.body().filter(|body| body.len() <= LARGEST)?)
+}
+
+fn plain(body: &[u8]) -> Option<String> {
     let body: Cow<'_, [u8]> = if body.starts_with(IN_BASE64.as_bytes()) {
         Cow::Owned(base64::decode(std::str::from_utf8(body).ok()?)?)
     } else {
@@ -30,6 +43,16 @@ pub(super) fn envelope(letter: &Look<'_>) -> Option<String> {
     let text = String::from_utf8_lossy(&body);
     let text = if text.starts_with("O:36:\\\"") { unslashed(&text) } else { text.into_owned() };
     text.get(6..)?.starts_with(CLASS).then_some(text)
+}
+
+/// What cannot be looked into may hold the stamp.
+pub(super) fn unreadable() -> Prospect {
+    Prospect::Refused {
+        why: "the PHP-serialised body is too large or too broken to be looked into: if it holds \
+              SentToFailureTransportStamp, Messenger would drop the message when it fails again"
+            .to_owned(),
+        way_round: WAY_ROUND.to_owned(),
+    }
 }
 
 /// Takes one level of `addslashes` off.
@@ -74,13 +97,13 @@ pub(super) fn read(text: &str, says: &mut Testimony) {
         }];
     }
     says.doubt("deaths.at", "PHP's serialised times are not read");
-    if receiver.is_some() {
+    if text.contains(STAMP) {
         says.prospect(Prospect::Refused {
             why:
                 "SentToFailureTransportStamp is inside the PHP-serialised body: if the message failed again, \
                   Messenger would drop it"
                     .to_owned(),
-            way_round: "messenger:failed:retry in the application, which takes the stamp off".to_owned(),
+            way_round: WAY_ROUND.to_owned(),
         });
     } else if says.attempts.is_some_and(|attempts| attempts > 1) {
         says.prospect(Prospect::OneTry { why: "`retryCount` is inside the PHP-serialised body".to_owned() });

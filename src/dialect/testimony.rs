@@ -75,6 +75,23 @@ impl Testimony {
         self.prospects.push(prospect);
     }
 
+    /// Whoever reads it drops it from `at` on; it died at `died` or later. The reader of this has no clock:
+    /// what is past by then is refused by the letter alone, the rest by whoever knows what time it is.
+    pub fn expires(&mut self, at: Time, died: Option<Time>, why: &str, way_round: &str) {
+        let (why, way_round) = (why.to_owned(), way_round.to_owned());
+        self.prospects.push(match died {
+            Some(died) if died >= at => {
+                Prospect::Refused { why: format!("it expired at {at}: {why}"), way_round }
+            }
+            _ => Prospect::Expires { at, why, way_round },
+        });
+    }
+
+    /// The text of the last header of this name, if it is not empty; see [`Self::text`].
+    pub fn words(&mut self, field: &'static str, name: &str, headers: &Headers) -> Option<String> {
+        self.text(field, name, headers.last(name)).filter(|text| !text.is_empty())
+    }
+
     /// The latest death, made if there is none yet.
     pub fn last_death(&mut self) -> &mut Death {
         if self.deaths.is_empty() {

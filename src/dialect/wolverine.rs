@@ -72,16 +72,22 @@ impl Dialect for Wolverine {
         if at.is_none() && headers.has("failed-at") {
             says.doubt("deaths.at", "failed-at is no time with a zone");
         }
-        let text = |name: &str| headers.last_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        if let Some(expires) = headers.last("deliver-by").and_then(when::of) {
+            let why = "Wolverine discards an expired message without handling it";
+            says.expires(expires, at, why, "send the message anew from the application");
+        }
+        let mut text = |field: &'static str, name: &str| says.words(field, name, headers);
+        let (class, message) = (text("error", "exception-type"), text("message", "exception-message"));
+        let stack = text("stack", "exception-stack");
         let mut death = Death {
             at,
             place: says.origin.clone(),
-            error_class: text("exception-type"),
-            message: text("exception-message"),
+            error_class: class,
+            message,
             count: 1,
             ..Death::default()
         };
-        if let Some(stack) = text("exception-stack") {
+        if let Some(stack) = stack {
             if stack.ends_with(CUT) {
                 says.doubt("stack", "cut by Wolverine to 8,192 characters");
             }

@@ -221,8 +221,8 @@ fn record(entry: &Value, position: usize) -> Option<Record> {
         None => Vec::new(),
     };
     let count = match entry.get("count") {
+        Some(Value::Null) | None => 1,
         Some(count) => u32::try_from(count.integer_or_digits()?.clamp(1, i64::from(u32::MAX))).ok()?,
-        None => 1,
     };
     let at = entry.get("time").and_then(when::of);
     Some(Record { queue, reason, count, at, exchange, keys, position })

@@ -160,6 +160,15 @@ pub enum Prospect {
         /// The way round.
         way_round: String,
     },
+    /// Refused from that time on: whoever reads it drops what has expired. Handled afresh until then.
+    Expires {
+        /// The time.
+        at: Time,
+        /// Who drops it.
+        why: String,
+        /// The way round.
+        way_round: String,
+    },
     /// The letter only points at the payload.
     Pointer {
         /// At what.
@@ -179,6 +188,7 @@ impl Prospect {
     pub fn refusal_parts(&self) -> (String, String) {
         match self {
             Self::Refused { why, way_round } => (why.clone(), way_round.clone()),
+            Self::Expires { at, why, way_round } => (format!("it expired at {at}: {why}"), way_round.clone()),
             Self::Pointer { at } => (
                 format!("it only points at {at}: sent as it is, it would be a message without its content"),
                 "read what it points at, while that is still kept, and send that again".to_owned(),
@@ -240,6 +250,11 @@ impl FailureContext {
     /// All trace ids.
     pub fn traces(&self) -> impl Iterator<Item = &str> {
         self.trace.iter().chain(&self.other_traces).map(String::as_str)
+    }
+
+    /// What forbids sending it as late as `now`, if whoever reads it drops what has expired.
+    pub fn expired(&self, now: Time) -> Option<&Prospect> {
+        self.prospects.iter().find(|prospect| matches!(prospect, Prospect::Expires { at, .. } if *at <= now))
     }
 
     /// Refused by a dialect: why, and the way round.

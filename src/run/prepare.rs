@@ -397,6 +397,9 @@ impl Index<'_> {
                     Prospect::Pointer { .. } => {
                         tell(&mut self.prospects, "a pointer only: the payload is elsewhere".to_owned());
                     }
+                    Prospect::Expires { at, why, .. } => {
+                        tell(&mut self.prospects, format!("until {at} only, then lost: {why}"));
+                    }
                     Prospect::Afresh | Prospect::Refused { .. } | Prospect::ToQueue { .. } => {}
                 }
             }
@@ -461,7 +464,7 @@ impl Index<'_> {
         {
             return Some((Why::OpenElsewhere, Some(run.clone())));
         }
-        if let Some(prospect) = refused {
+        if let Some(prospect) = refused.as_ref().or_else(|| letter.context.expired(request.now)) {
             return Some((Why::Refused, Some(bounded(&prospect.refusal()).to_owned())));
         }
         if let Some(origin) = self.other_origin(letter) {

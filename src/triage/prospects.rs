@@ -34,6 +34,9 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
         Ok(message) => (None, message.headers.len() + message.properties.len()),
         Err(prospect) => (Some(prospect.refusal_parts()), 0),
     };
+    if stays.is_none() {
+        stays = letter.context.expired(now).map(Prospect::refusal_parts);
+    }
     let most = channel.redrive.max_redrives.value.get();
     if stays.is_none() && letter.context.value_unavailable {
         let why = "its body was lost when it was buried: sending it would write a tombstone".to_owned();
@@ -90,6 +93,7 @@ fn start(letter: &DeadLetter, channel: &Channel, target: &str) -> String {
     match worst {
         Some(Prospect::OneTry { why }) => format!("one try only: {why}"),
         Some(Prospect::Refused { why, .. }) => why.clone(),
+        Some(Prospect::Expires { at, why, .. }) => format!("until {at} only: {why}"),
         Some(Prospect::Pointer { at }) => format!("only a pointer: the payload is at {at}"),
         Some(Prospect::ToQueue { queue, why }) => format!("must go to the queue {queue}: {why}"),
         Some(Prospect::Afresh) | None => match channel.tiers.len() + 1 {

@@ -76,3 +76,24 @@ fn a_count_of_tries_that_no_death_tells_is_shown() {
     let shown = env.line("show orders m1").ok();
     assert!(shown.says("tried      4 times"), "{shown}");
 }
+
+/// Dapr drops an event that has expired: until then it goes, and the dry run says so; later it is refused.
+#[test]
+fn what_whoever_reads_it_would_drop_as_too_late_is_not_sent() {
+    let event = |expiration: &str| {
+        format!(
+            r#"{{"specversion":"1.0","id":"e-1","topic":"shop","pubsubname":"p","expiration":"{expiration}"}}"#
+        )
+    };
+    let dry_run = "run orders --limit all --dry-run --any-origin --ledger l.db";
+    let ahead = with(&[], &event("2999-01-01T00:00:00Z"));
+    let dry = ahead.line(dry_run).ok();
+    assert!(dry.says("until 2999-01-01T00:00:00Z only, then lost: Dapr drops"), "{dry}");
+    // Not yet past when it died, but now.
+    let past = with(&[], &event("2026-11-27T00:00:00Z"));
+    let dry = past.line(dry_run);
+    assert!(dry.says("it expired at 2026-11-27T00:00:00Z: Dapr drops"), "{dry}");
+    assert!(!dry.says("then lost"), "{dry}");
+    let shown = past.line("show orders m1").ok();
+    assert!(shown.says("it expired at 2026-11-27T00:00:00Z"), "{shown}");
+}

@@ -26,6 +26,7 @@ fn prospects(context: &FailureContext) -> Vec<&'static str> {
         Prospect::Refused { .. } => "refused",
         Prospect::Pointer { .. } => "pointer",
         Prospect::ToQueue { .. } => "to queue",
+        Prospect::Expires { .. } => "expires",
     };
     context.prospects.iter().map(word).collect()
 }
@@ -100,4 +101,29 @@ fn every_made_letter_is_read_as_expected() {
     println!("made letters: {letters}, {fields} fields checked");
     assert!(bad.is_empty(), "{}", bad.join("\n"));
     assert!(letters >= 40, "{letters}");
+}
+
+/// `explain dialects` promises each of them: a letter of its own is stored here, or among the captured ones.
+#[test]
+fn every_dialect_has_a_stored_letter_of_its_own() {
+    let mut read = std::collections::HashMap::new();
+    for capture in made().into_iter().chain(super::captures()) {
+        for reading in
+            dialect::read_declared(&capture.letter, super::declared(&capture.name).as_ref()).readings
+        {
+            read.entry(reading.dialect).or_insert_with(Vec::new).push(capture.name.clone());
+        }
+    }
+    let mut missing = Vec::new();
+    println!(
+        "stored letters by dialect: {:?}",
+        read.iter().map(|(name, of)| (name, of.len())).collect::<Vec<_>>()
+    );
+    for known in dialect::DIALECTS {
+        let letters = read.get(known.name()).map(Vec::as_slice).unwrap_or_default();
+        if !letters.iter().any(|name| name.starts_with(known.name())) {
+            missing.push(format!("{}: {:?}", known.name(), letters.iter().take(3).collect::<Vec<_>>()));
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }

@@ -112,6 +112,40 @@ fn symfony_php_in_base64_is_refused_too() {
     refused(&letter);
 }
 
+/// What is too large to be looked into, cut off or torn may hold the mark all the same.
+#[test]
+fn symfony_php_is_refused_whatever_its_size_and_state() {
+    let mut letter = letter("symfony-messenger-amqp-5.4.53-retries-exceeded-php");
+    let body = letter.message.body.clone().unwrap();
+    let large = [body.as_ref(), &vec![b' '; 2 << 20]].concat();
+    let in_base64 = redrive::letter::base64::encode(&large);
+    let torn = format!("{}!", redrive::letter::base64::encode(&body));
+    let unnamed = String::from_utf8_lossy(&body).replace("originalReceiverName", "receiver");
+    for (what, body) in [
+        ("large", large),
+        ("large in base64", in_base64.into_bytes()),
+        ("torn", torn.into_bytes()),
+        ("another layout", unnamed.into_bytes()),
+    ] {
+        letter.message.body = Some(body.into());
+        let (_, way_round) = refused(&letter);
+        assert!(way_round.contains("messenger:failed:retry"), "{what}: {way_round}");
+    }
+}
+
+#[test]
+fn an_envelope_that_cannot_be_opened_is_never_sent_as_the_message() {
+    let mut old = letter("rabbitmq-pika-3.10.8-reject-classic");
+    old.message.headers = Headers::new();
+    let fields =
+        r#"{"error": "reject", "num_attempts": 4, "failed_at": "2026-03-01T12:00:00Z", "payload": ""#;
+    for body in [format!("{fields}{}\"}}", "QUJD".repeat(400_000)), format!("{fields}QUJD\"")] {
+        old.message.body = Some(body.into());
+        let (_, way_round) = refused(&old);
+        assert!(way_round.contains("by hand"), "{way_round}");
+    }
+}
+
 #[test]
 fn bunnybus_counts_in_a_header_that_stays_behind() {
     for name in ["bunnybus-2.2.0-retry-limit", "bunnybus-2.2.0-reject"] {
@@ -207,7 +241,11 @@ fn celery_would_drop_an_expired_task() {
     assert!(refused(&letter).0.contains("expired"));
     letter.message.headers.replace("expires", Value::from_text("2099-01-01T00:00:00+00:00"));
     sent(&letter);
-    assert!(dialect::read(&letter).doubts.iter().any(|doubt| doubt.why.contains("2099")));
+    let context = dialect::read(&letter);
+    let at = |text: &str| redrive::clock::Time::parse(text).unwrap();
+    assert_eq!(context.expired(at("2098-12-31T23:59:59Z")), None);
+    let dropped = context.expired(at("2099-01-01T00:00:00Z")).unwrap().refusal();
+    assert!(dropped.contains("expired at 2099-01-01"), "{dropped}");
 }
 
 #[test]

@@ -148,7 +148,8 @@ impl Machine {
         if self.stop.is_some() || self.backoff || !self.staged.is_empty() {
             return 0;
         }
-        if !self.whole_batches() {
+        // Each that is ready goes itself.
+        if !self.whole_batches() || self.ready.len() >= self.rules.batch {
             return self.ready.len().min(self.rules.batch);
         }
         let mut count = 0;
@@ -387,7 +388,8 @@ impl Machine {
     /// every letter, this batch is not sent: [`Machine::withdrawn`], after the transaction's own answer.
     pub fn ahead(&mut self) -> Vec<Seq> {
         let usual = self.rules.transaction && self.stop.is_none() && self.staged.is_empty();
-        if !usual || self.could_send() < self.rules.batch {
+        // What is in hand and on its way is counted too: counting those that may go costs more.
+        if !usual || self.hand.len() < self.rules.batch || self.could_send() < self.rules.batch {
             return Vec::new();
         }
         match self.pick(&mut |could| could) {

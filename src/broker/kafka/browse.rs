@@ -161,19 +161,49 @@ impl Client {
 
 /// A letter's position: topic id, partition and offset.
 pub(super) fn position(topic_id: &str, place: Place) -> Position {
-    Position::new(format!("{topic_id}:{}:{}", place.partition, place.offset))
+    let mut text = String::with_capacity(topic_id.len() + 24);
+    text.push_str(topic_id);
+    for number in [i64::from(place.partition), place.offset] {
+        text.push(':');
+        push(&mut text, number);
+    }
+    Position::new(text)
+}
+
+/// Appends a number in decimal: a look makes four of them for each of a million letters.
+fn push(text: &mut String, number: i64) {
+    let (mut digits, mut at, mut left) = ([b'0'; 20], 20, number.unsigned_abs());
+    while left > 0 || at == 20 {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    if number < 0 {
+        text.push('-');
+    }
+    text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// Reads a position back.
 pub(super) fn place_of(position: &Position) -> Option<(&str, Place)> {
-    let (rest, offset) = position.as_str().rsplit_once(':')?;
+    place_in(position.as_str())
+}
+
+/// Reads the text of a position back.
+pub(super) fn place_in(position: &str) -> Option<(&str, Place)> {
+    let (rest, offset) = position.rsplit_once(':')?;
     let (id, partition) = rest.rsplit_once(':')?;
     Some((id, Place { partition: partition.parse().ok()?, offset: offset.parse().ok()? }))
 }
 
 /// The id that people type: `p3o41`.
 pub(super) fn letter_id(place: Place) -> LetterId {
-    LetterId::new(&format!("p{}o{}", place.partition, place.offset))
+    let mut text = String::with_capacity(24);
+    text.push('p');
+    push(&mut text, i64::from(place.partition));
+    text.push('o');
+    push(&mut text, place.offset);
+    LetterId::new(&text)
 }
 
 /// Reads `p3o41`, also without the offset or with its beginning only.
@@ -483,6 +513,7 @@ impl Pages for Look {
         let Some(mut pointers) = self.pointers.take() else { return Ok(Vec::new()) };
         let (topic, want, marks) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.marks));
         let done = tokio::task::spawn_blocking(move || {
+            let client = reading.client.clone();
             let (mut page, mut bytes, mut read, mut hidden) = (Vec::new(), 0usize, 0u64, 0u64);
             let mut silent = std::time::Instant::now();
             let mut ended = false;
@@ -493,11 +524,7 @@ impl Pages for Look {
                         break;
                     }
                     Step::Nothing if silent.elapsed() > SILENCE => {
-                        return Err(BrokerError::new(
-                            ErrorKind::Unreachable,
-                            format!("read {}", topic.name),
-                            format!("nothing came for {} s, and records are missing", SILENCE.as_secs()),
-                        ));
+                        return Err(client.silence(&format!("read {}", topic.name)));
                     }
                     Step::Nothing => {}
                     Step::Record(record) => {

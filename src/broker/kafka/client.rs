@@ -196,6 +196,14 @@ impl Client {
         }
     }
 
+    /// Nobody answers a reader: nothing says so but the callbacks, which also know why.
+    pub(super) fn silence(&self, action: &str) -> BrokerError {
+        let heard = self.heard.last();
+        let why = heard.map(|(_, reason)| format!(": {}", tidy(&reason))).unwrap_or_default();
+        let message = format!("nothing comes, and records are missing{why} ({})", self.place());
+        BrokerError::new(ErrorKind::Unreachable, action, message).hint(NOBODY)
+    }
+
     fn coded(&self, action: &str, code: RDKafkaErrorCode, text: &str) -> BrokerError {
         use RDKafkaErrorCode as C;
         let kind = match code {

@@ -195,16 +195,42 @@ impl Marks {
     }
 }
 
-/// The record that marks a letter as moved.
-pub(super) fn mark(topic: &Arc<str>, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
-    let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
-    record(topic, format!("mark/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
+/// Writes marks of one run at one time: what is the same in all of them is made once.
+pub(super) struct Marker<'a> {
+    topic: &'a Arc<str>,
+    topic_id: &'a str,
+    /// A value up to its number, and from there on.
+    value: (String, String),
 }
 
-/// The record that says that a copy was made, before its letter is marked: what proves an answer that was lost.
-pub(super) fn sent(topic: &Arc<str>, topic_id: &str, place: Place, run: &str, seq: u64, at: Time) -> Record {
-    let value = serde_json::to_vec(&Mark { v: VERSION, run: run.to_owned(), seq, at }).unwrap_or_default();
-    record(topic, format!("sent/{topic_id}/{}/{}", place.partition, place.offset), Some(value))
+impl<'a> Marker<'a> {
+    pub(super) fn new(topic: &'a Arc<str>, topic_id: &'a str, run: &str, at: Time) -> Self {
+        let whole = Mark { v: VERSION, run: run.to_owned(), seq: 0, at };
+        let whole = serde_json::to_string(&whole).unwrap_or_default();
+        // The time has neither quotes nor names in it, so the last number is the letter's.
+        let (head, tail) = whole.rsplit_once("\"seq\":0").unwrap_or_default();
+        Self { topic, topic_id, value: (format!("{head}\"seq\":"), tail.to_owned()) }
+    }
+
+    /// The record that marks a letter as moved.
+    pub(super) fn mark(&self, place: Place, seq: u64) -> Record {
+        self.record("mark", place, seq)
+    }
+
+    /// The record that says that a copy was made, before its letter is marked: what proves an answer that was lost.
+    pub(super) fn sent(&self, place: Place, seq: u64) -> Record {
+        self.record("sent", place, seq)
+    }
+
+    fn record(&self, kind: &str, place: Place, seq: u64) -> Record {
+        let (head, tail) = &self.value;
+        let value = [head.as_str(), &seq.to_string(), tail].concat();
+        record(
+            self.topic,
+            format!("{kind}/{}/{}/{}", self.topic_id, place.partition, place.offset),
+            Some(value.into()),
+        )
+    }
 }
 
 /// Takes both back: the letter is not in the topic any more.
@@ -306,7 +332,7 @@ pub(super) fn read_on(
             Step::End => {}
             Step::Nothing => {
                 if Instant::now() > until + Duration::from_secs(60) {
-                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                    return Err(client.silence(&action));
                 }
             }
             Step::Record(record) => {
@@ -390,7 +416,8 @@ mod tests {
         let mut marks = Marks::default();
         let place = Place { partition: 3, offset: 4_097 };
         assert!(!marks.has(place));
-        let record = mark(&"m".into(), "id", place, "r1", 7, Time::from_millis(5));
+        let topic: Arc<str> = "m".into();
+        let record = Marker::new(&topic, "id", "r1", Time::from_millis(5)).mark(place, 7);
         let key = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
         take(&mut marks, "id", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
         assert!(marks.has(place) && marks.by_run(place));
@@ -402,13 +429,13 @@ mod tests {
         assert_eq!(marks.outlived(&extent(4_097, 5_000), 9), []);
         assert_eq!(marks.outlived(&extent(4_098, 5_000), 9), [place]);
         // A copy without a mark proves itself to its own run only, and hides nothing.
-        let record = sent(&"m".into(), "id", before, "r1", 8, Time::from_millis(5));
+        let record = Marker::new(&topic, "id", "r1", Time::from_millis(5)).sent(before, 8);
         let (copied, value) = (String::from_utf8(record.key.unwrap().to_vec()).unwrap(), record.value);
         take(&mut marks, "id", Some("r2"), &copied, value.as_deref(), "m").unwrap();
         assert!(!marks.by_run(before));
         take(&mut marks, "id", Some("r1"), &copied, value.as_deref(), "m").unwrap();
         assert!(marks.by_run(before) && !marks.has(before));
-        let record = mark(&"m".into(), "id", place, "r1", 7, Time::from_millis(5));
+        let record = Marker::new(&topic, "id", "r1", Time::from_millis(5)).mark(place, 7);
         take(&mut marks, "other", Some("r1"), &key, record.value.as_deref(), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/x/y", Some(b"{\"v\":1}"), "m").unwrap();
         take(&mut marks, "id", None, "mark/id/1/2", Some(b"nonsense"), "m").unwrap();

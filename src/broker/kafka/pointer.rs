@@ -123,7 +123,7 @@ impl Pointers {
                     return Ok(None);
                 }
                 Step::Nothing if begun.elapsed() > PATIENCE => {
-                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                    return Err(self.client.silence(&action));
                 }
                 Step::Nothing => {}
             }

@@ -24,12 +24,26 @@ pub(super) const DELIVERY: Duration = Duration::from_secs(15);
 /// How long a commit is tried before its outcome is left to the marks.
 const COMMIT: Duration = Duration::from_secs(60);
 
+/// How long a record waits for others of its partition where nobody asks for them to go ([`raw::flush`]): at the end
+/// of a batch somebody always does, and until then a request is worth its price only with many records in it.
+const LINGER: Duration = Duration::from_millis(1_000);
+/// Bytes of one partition that go without waiting for more. A request with many records costs both sides little.
+const REQUEST: u32 = 1_000_000;
+/// How long it is asked at a time that all goes. The client lets one request of a partition be on its way, and while
+/// it is asked to hurry and more waits behind that one, its thread turns without rest.
+const HURRY: Duration = Duration::from_millis(2);
+/// First and longest wait for an answer between two such times.
+const PATIENT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(40));
+
 /// Delivery reports of one batch.
 #[derive(Debug, Default)]
 struct Reports {
-    /// Which batch: a report that comes after its batch was given up belongs to none.
-    batch: u64,
+    /// Number of the batch's first record: a report that comes after its batch was given up belongs to none.
+    first: usize,
+    count: usize,
     missing: usize,
+    /// Somebody waits for the next one.
+    awaited: bool,
     /// By number in the batch: where it arrived, or why not.
     done: Vec<(usize, Report)>,
 }
@@ -52,10 +66,9 @@ impl ClientContext for Delivery {
 }
 
 impl ProducerContext for Delivery {
-    type DeliveryOpaque = Box<(u64, usize)>;
+    type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, opaque: Self::DeliveryOpaque) {
-        let (batch, number) = *opaque;
         let outcome = match result {
             Ok(record) => Ok((record.partition(), record.offset())),
             Err((error, record)) => Err(Undelivered {
@@ -64,12 +77,14 @@ impl ProducerContext for Delivery {
             }),
         };
         let mut reports = self.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if reports.batch != batch {
+        let number = opaque.wrapping_sub(reports.first);
+        if number >= reports.count {
             return;
         }
         reports.done.push((number, outcome));
         reports.missing = reports.missing.saturating_sub(1);
-        if reports.missing == 0 {
+        if reports.missing == 0 || reports.awaited {
+            reports.awaited = false;
             self.shared.1.notify_all();
         }
     }
@@ -191,7 +206,8 @@ impl Lane {
             .set("message.timeout.ms", DELIVERY.as_millis().to_string())
             .set("message.max.bytes", max_bytes.clamp(1_000, 1_000_000_000).to_string())
             .set("partitioner", "murmur2_random")
-            .set("linger.ms", "0")
+            .set("linger.ms", LINGER.as_millis().to_string())
+            .set("batch.size", REQUEST.to_string())
             .set("queue.buffering.max.kbytes", "16384")
             .set("queue.buffering.max.messages", "20000");
         let context = Delivery { heard: client.heard.clone(), ..Delivery::default() };
@@ -292,10 +308,10 @@ impl Lane {
 
     fn produce(&self, records: &[Sent<'_>]) -> Result<Vec<Report>> {
         let mut reports: Vec<Option<Report>> = records.iter().map(|_| None).collect();
-        let batch = self.expect(records.len());
+        let first = self.expect(records.len());
         let mut refused = 0;
         for (number, record) in records.iter().enumerate() {
-            if let Err(code) = self.send((batch, number), record)? {
+            if let Err(code) = self.send(first.wrapping_add(number), record)? {
                 if let Some(slot) = reports.get_mut(number) {
                     *slot = Some(Err(Undelivered { code, perhaps: false }));
                 }
@@ -319,12 +335,12 @@ impl Lane {
     /// that it may be there, any other that it surely is not. Blocks.
     pub(super) fn send_each(&self, records: &[Sent<'_>]) -> Vec<Result<(i32, i64)>> {
         let mut answers: Vec<Option<Result<(i32, i64)>>> = records.iter().map(|_| None).collect();
-        let batch = self.expect(records.len());
+        let first = self.expect(records.len());
         let (mut refused, mut over) = (0, None::<BrokerError>);
         for (number, record) in records.iter().enumerate() {
             let answer = match &over {
                 Some(error) => error.clone(),
-                None => match self.send((batch, number), record) {
+                None => match self.send(first.wrapping_add(number), record) {
                     Ok(Ok(())) => continue,
                     Ok(Err(code)) => self.undelivered(record, Undelivered { code, perhaps: false }),
                     // The client takes no more of them: neither this one nor those behind it were handed over.
@@ -357,38 +373,55 @@ impl Lane {
         }
     }
 
-    /// Reports of how many records are waited for from now on; gives the number of this batch.
-    fn expect(&self, records: usize) -> u64 {
+    /// Reports of how many records are waited for from now on; gives the number of the first.
+    fn expect(&self, records: usize) -> usize {
         let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let batch = shared.batch + 1;
-        *shared = Reports { batch, missing: records, done: Vec::with_capacity(records) };
-        batch
+        let first = shared.first.wrapping_add(shared.count);
+        let done = Vec::with_capacity(records);
+        *shared = Reports { first, count: records, missing: records, awaited: false, done };
+        first
     }
 
     /// Waits for the reports of a batch of which so many records will have none. Are they all here?
     fn reports(&self, refused: usize) -> (Vec<(usize, Report)>, bool) {
         let until = Instant::now() + DELIVERY + Duration::from_secs(5);
-        let mut shared = self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = || self.context.shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = locked();
         shared.missing = shared.missing.saturating_sub(refused);
+        let mut wait = PATIENT.0;
         while shared.missing > 0 {
+            let here = shared.done.len();
+            drop(shared);
+            self.hurry();
+            shared = locked();
+            if shared.missing == 0 {
+                break;
+            }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 // What comes later belongs to no batch.
-                shared.batch += 1;
+                shared.first = shared.first.wrapping_add(shared.count);
+                shared.count = 0;
                 return (std::mem::take(&mut shared.done), false);
             }
-            shared =
-                self.context.shared.1.wait_timeout(shared, left).unwrap_or_else(PoisonError::into_inner).0;
+            if shared.done.len() == here {
+                shared.awaited = true;
+                let told = self.context.shared.1.wait_timeout(shared, wait.min(left));
+                shared = told.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            // An answer makes room for what waits behind it.
+            wait = if shared.done.len() > here { PATIENT.0 } else { (wait * 2).min(PATIENT.1) };
         }
         (std::mem::take(&mut shared.done), true)
     }
 
+    /// Asks for everything to go that was handed over.
+    fn hurry(&self) {
+        raw::flush(self.producer.client().native_ptr(), HURRY);
+    }
+
     /// Hands one record to the client; waits while its queue is full. The inner error is the record's own.
-    fn send(
-        &self,
-        number: (u64, usize),
-        record: &Sent<'_>,
-    ) -> Result<std::result::Result<(), RDKafkaErrorCode>> {
+    fn send(&self, number: usize, record: &Sent<'_>) -> Result<std::result::Result<(), RDKafkaErrorCode>> {
         let headers = record.headers.iter().fold(
             OwnedHeaders::new_with_capacity(record.headers.len()),
             |list, header| {
@@ -399,8 +432,8 @@ impl Lane {
                 list.insert(Header { key: &header.name, value })
             },
         );
-        let mut base: BaseRecord<'_, [u8], [u8], Box<(u64, usize)>> =
-            BaseRecord::with_opaque_to(record.topic, Box::new(number)).headers(headers);
+        let mut base: BaseRecord<'_, [u8], [u8], usize> =
+            BaseRecord::with_opaque_to(record.topic, number).headers(headers);
         base.partition = record.partition;
         base.key = record.key;
         base.payload = record.value;
@@ -411,7 +444,8 @@ impl Lane {
                 Ok(()) => return Ok(Ok(())),
                 Err((error, back)) => match error.rdkafka_error_code() {
                     Some(RDKafkaErrorCode::QueueFull) if Instant::now() < until => {
-                        std::thread::sleep(Duration::from_millis(2));
+                        // What waits for company may be all that is in it.
+                        self.hurry();
                         base = back;
                     }
                     Some(

@@ -354,8 +354,14 @@ pub(super) fn headers(record: &rdkafka::message::BorrowedMessage<'_>) -> Headers
         }
         let count = rd::rd_kafka_header_cnt(list);
         parts.reserve_exact(count);
+        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+        let mut sum = 0;
         for index in 0..count {
-            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size);
+            sum += size;
+        }
+        all.reserve_exact(sum);
+        for index in 0..count {
             if rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size) as i32 != 0 {
                 break;
             }
@@ -379,6 +385,14 @@ pub(super) fn headers(record: &rdkafka::message::BorrowedMessage<'_>) -> Headers
         None => Value::Null,
     };
     parts.into_iter().map(|(name, range)| (name, value(range))).collect()
+}
+
+/// Lets all records of a producer go at once and waits until none is left, or the time is up. The client crate's own
+/// call asks for that only for an instant, which a busy thread of the library does not notice.
+pub(super) fn flush(native: *mut rd::rd_kafka_t, longest: Duration) {
+    let millis = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX).max(1);
+    // SAFETY: the producer that owns the handle lives during the call. What is left is told by its reports.
+    let _ = unsafe { rd::rd_kafka_flush(native, millis) };
 }
 
 /// May a record that was not delivered be there all the same: handed over, without an answer?

@@ -43,7 +43,7 @@ pub(super) fn ends(
                 Step::End => break,
                 Step::Nothing if heard.elapsed() > SILENCE => {
                     let action = format!("read {}", topic.name);
-                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                    return Err(client.silence(&action));
                 }
                 Step::Nothing => {}
                 Step::Record(record) => {
@@ -97,11 +97,7 @@ pub(super) fn older(client: &Client, topic: &Topic, extents: &[Extent], since: T
             }
         }
     }
-    Err(BrokerError::new(
-        ErrorKind::Unreachable,
-        format!("read {}", topic.name),
-        "nothing comes, and records are missing",
-    ))
+    Err(client.silence(&format!("read {}", topic.name)))
 }
 
 /// The time of the oldest letter that no run has moved, and when retention takes it. Where producers set the times it

@@ -135,11 +135,7 @@ impl Letters {
                     }
                     Ok(Step::End) => break None,
                     Ok(Step::Nothing) if silent.elapsed() > SILENCE => {
-                        return Err(BrokerError::new(
-                            ErrorKind::Unreachable,
-                            format!("read {}", self.source.name),
-                            "nothing comes, and records are missing",
-                        ));
+                        return Err(self.client.silence(&format!("read {}", self.source.name)));
                     }
                     Ok(Step::Nothing) => {}
                     // Retention took the offset: the letter is gone, and others may be too.
@@ -192,7 +188,7 @@ impl Inner {
         for (seq, place, letter) in found.got {
             self.claims += 1;
             self.held.insert(place, Held { claim: self.claims, seq });
-            let receipt = receipt(&self.source.id, place, self.claims);
+            let receipt = receipt(&letter.position, self.claims);
             claims.got.push(Claimed { seq, receipt, letter });
         }
         Ok(claims)

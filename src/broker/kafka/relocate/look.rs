@@ -5,6 +5,7 @@ use super::{LOOKED, Session, receipt};
 use crate::broker::kafka::marks::Marks;
 use crate::broker::kafka::pointer::Pointers;
 use crate::broker::{Claimed, Claims, Looker, Result, Wanted};
+use crate::letter::{Place, RawLetter};
 
 /// See the file's head.
 pub(super) struct Beside {
@@ -12,7 +13,6 @@ pub(super) struct Beside {
     /// As they were when the session began; whoever marked a letter since then has fenced it, and what this run has
     /// moved it does not look for.
     marks: Marks,
-    topic_id: String,
 }
 
 impl Beside {
@@ -22,7 +22,6 @@ impl Beside {
         Some(Self {
             letters: Letters::new(&inner.client, &inner.source, &inner.letters.ends(), pointers),
             marks: inner.marks.clone(),
-            topic_id: inner.source.id.clone(),
         })
     }
 }
@@ -31,8 +30,11 @@ impl Looker for Beside {
     fn look(&mut self, next: &[Wanted]) -> Result<Claims> {
         let wanted = next.iter().map(|wanted| (wanted.seq, &wanted.position));
         let found = self.letters.find(&self.marks, wanted)?;
-        let claimed =
-            |(seq, place, letter)| Claimed { seq, receipt: receipt(&self.topic_id, place, LOOKED), letter };
+        let claimed = |(seq, _, letter): (u64, Place, RawLetter)| Claimed {
+            seq,
+            receipt: receipt(&letter.position, LOOKED),
+            letter,
+        };
         let got = found.got.into_iter().map(claimed).collect();
         Ok(Claims { got, missing: found.missing, exhausted: false })
     }

@@ -74,14 +74,22 @@ const SUCCESSOR: Duration = Duration::from_secs(1);
 /// The claim of letters that were only looked at: good as long as no mark hides the letter.
 const LOOKED: u64 = 0;
 
-fn receipt(topic_id: &str, place: Place, claim: u64) -> Receipt {
-    Receipt(format!("{claim}/{}", browse::position(topic_id, place).as_str()))
+fn receipt(position: &Position, claim: u64) -> Receipt {
+    let position = position.as_str();
+    let mut text = String::with_capacity(position.len() + 8);
+    if claim == LOOKED {
+        text.push('0');
+    } else {
+        text.push_str(&claim.to_string());
+    }
+    text.push('/');
+    text.push_str(position);
+    Receipt(text)
 }
 
 fn place_of_receipt(receipt: &Receipt, topic_id: &str) -> Option<(u64, Place)> {
     let (claim, position) = receipt.0.split_once('/')?;
-    let position = Position::new(position);
-    let (id, place) = browse::place_of(&position)?;
+    let (id, place) = browse::place_in(position)?;
     (id == topic_id).then_some((claim.parse().ok()?, place))
 }
 
@@ -276,7 +284,7 @@ impl Inner {
                 Step::End => break,
                 Step::Nothing if heard.elapsed() > PATIENCE => {
                     let action = format!("read {}", self.source.name);
-                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                    return Err(self.client.silence(&action));
                 }
                 Step::Nothing => continue,
                 Step::Record(record) => Place { partition: record.partition(), offset: record.offset() },

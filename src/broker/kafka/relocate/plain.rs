@@ -163,7 +163,7 @@ impl Inner {
             match reading.step(Duration::from_millis(50))? {
                 Step::End => break,
                 Step::Nothing if heard.elapsed() > PATIENCE => {
-                    return Err(BrokerError::new(ErrorKind::Unreachable, action, "nothing comes"));
+                    return Err(self.client.silence(&action));
                 }
                 Step::Nothing => {}
                 Step::Record(record) => {

@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use super::open::Target;
 use super::{Inner, LOOKED, fenced, place_of_receipt};
 use crate::broker::kafka::browse;
-use crate::broker::kafka::marks;
+use crate::broker::kafka::marks::Marker;
 use crate::broker::kafka::producer::{Lane, Record, Report, Sent, Undelivered};
 use crate::broker::{BrokerError, ErrorKind, Fate, Outgoing, Published, Receipt, Result, Settled};
 use crate::clock::Time;
@@ -208,13 +208,16 @@ impl Inner {
         again.iter().try_for_each(|part| self.commit(batch, part))
     }
 
+    fn marker(&self) -> Marker<'_> {
+        Marker::new(&self.marks_topic, &self.source.id, &self.task.run, self.client.clock.now())
+    }
+
     /// The marks of a part of a batch.
     fn notes(&self, batch: &Batch<'_>, part: &[usize]) -> Vec<Record> {
-        let now = self.client.clock.now();
-        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
+        let marker = self.marker();
         let note = |index: &usize| {
             let (_, place) = batch.fits[*index].as_ref()?;
-            Some(marks::mark(topic, id, *place, run, batch.letters[*index].seq, now))
+            Some(marker.mark(*place, batch.letters[*index].seq))
         };
         part.iter().filter_map(note).collect()
     }
@@ -296,9 +299,7 @@ impl Inner {
         };
         self.mend()?;
         let fit = self.fit(&letter.message, place)?;
-        let now = self.client.clock.now();
-        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
-        let note = marks::sent(topic, id, place, run, letter.seq, now);
+        let note = self.marker().sent(place, letter.seq);
         let target = Arc::clone(&self.target.name);
         let reports = self.write(&[fit.sent(&target, &letter.message), note.sent()])?;
         if let Some(why) = reports.iter().find_map(|report| report.as_ref().err().copied()) {
@@ -321,12 +322,8 @@ impl Inner {
     pub(super) fn settle(&mut self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
         self.mend()?;
         let places: Vec<Option<Place>> = receipts.iter().map(|receipt| self.held_place(receipt)).collect();
-        let now = self.client.clock.now();
-        let (topic, id, run) = (&self.marks_topic, &self.source.id, &self.task.run);
-        let mark = |place: &Place| {
-            let seq = self.held.get(place).map_or(0, |held| held.seq);
-            marks::mark(topic, id, *place, run, seq, now)
-        };
+        let marker = self.marker();
+        let mark = |place: &Place| marker.mark(*place, self.held.get(place).map_or(0, |held| held.seq));
         let records: Vec<Record> = places.iter().flatten().map(mark).collect();
         if !records.is_empty() {
             self.write_all(&records)?;

@@ -11,7 +11,7 @@ use rdkafka::consumer::Consumer;
 use super::browse::{self, Extent, Reading, Step};
 use super::client::{Client, Heard, PATIENCE};
 use super::raw;
-use crate::broker::{BrokerError, ErrorKind, Names, Result, Want};
+use crate::broker::{ErrorKind, Names, Result, Want};
 use crate::letter::{Message, RawLetter};
 
 /// What the broker names the record by.

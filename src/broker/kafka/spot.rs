@@ -8,7 +8,7 @@ use rdkafka::Message as _;
 use super::browse::{Extent, Reading, SILENCE, Step, Topic, letter};
 use super::client::{Client, PATIENCE};
 use super::marks::Marks;
-use crate::broker::{BrokerError, ErrorKind, Result, Want};
+use crate::broker::{Result, Want};
 use crate::clock::Time;
 use crate::letter::{Place, RawLetter};
 

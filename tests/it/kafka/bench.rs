@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 use redrive::broker::{BROKERS, Broker, Kind, OpenContext};
 use redrive::clock::{Clock, SystemClock, Time, VirtualClock};
@@ -75,6 +76,10 @@ impl Bench {
     pub fn app(&self) -> App {
         App::at(&self.url)
     }
+}
+
+fn is_away(code: RDKafkaErrorCode) -> bool {
+    matches!(code, RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown)
 }
 
 /// Tiers of 5 s and 1 m, a dead-letter topic that keeps 14 d, a topic to return to; three partitions.
@@ -166,10 +171,7 @@ impl App {
             let mut record = Some(record);
             while let Some(next) = record.take() {
                 if let Err((error, back)) = producer.send(next) {
-                    assert!(
-                        error.rdkafka_error_code() == Some(rdkafka::types::RDKafkaErrorCode::QueueFull),
-                        "{error}"
-                    );
+                    assert!(error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull), "{error}");
                     producer.poll(Duration::from_millis(10));
                     record = Some(back);
                 }
@@ -209,6 +211,8 @@ impl App {
             match consumer.poll(Duration::from_millis(100)) {
                 None => {}
                 Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                // Of several nodes one may be away.
+                Some(Err(error)) if error.rdkafka_error_code().is_some_and(is_away) => {}
                 Some(Err(error)) => panic!("{error}"),
                 Some(Ok(record)) => all.push(Read {
                     partition: record.partition(),

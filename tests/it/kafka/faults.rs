@@ -11,10 +11,10 @@ use super::proxy::Proxy;
 use super::server::Server;
 
 /// How many letters a run has, and how fast it goes: a fault in its middle finds it at work.
-const LETTERS: usize = 300;
+pub const LETTERS: usize = 300;
 const RATE: &str = "150/s";
 
-fn begin(shop: &Shop) -> Child {
+pub fn begin(shop: &Shop) -> Child {
     begin_at(shop, RATE)
 }
 
@@ -24,12 +24,12 @@ fn begin_at(shop: &Shop, rate: &str) -> Child {
 }
 
 /// All that a run said: the report on stdout, words on stderr.
-fn said(output: &std::process::Output) -> String {
+pub fn said(output: &std::process::Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Waits until so many copies are there.
-fn until(shop: &Shop, run: &mut Child, count: usize) {
+pub fn until(shop: &Shop, run: &mut Child, count: usize) {
     let end = Instant::now() + Duration::from_secs(60);
     while shop.app.read(&shop.target()).len() < count {
         if run.try_wait().unwrap().is_some() {
@@ -45,7 +45,7 @@ fn until(shop: &Shop, run: &mut Child, count: usize) {
 }
 
 /// Waits for the run; one that stopped early is resumed until it is through.
-fn through(shop: &Shop, run: Child, what: &str) {
+pub fn through(shop: &Shop, run: Child, what: &str) {
     let output = run.wait_with_output().unwrap();
     let words = said(&output);
     let mut code = output.status.code();
@@ -60,7 +60,7 @@ fn through(shop: &Shop, run: Child, what: &str) {
 }
 
 /// A run of `LETTERS` with something happening in its middle.
-fn with(shop: &Shop, done: &mut usize, what: &str, fault: impl FnOnce()) {
+pub fn with(shop: &Shop, done: &mut usize, what: &str, fault: impl FnOnce()) {
     shop.bury(*done..*done + LETTERS);
     let mut run = begin(shop);
     until(shop, &mut run, *done + 30);
@@ -205,7 +205,7 @@ fn large(shop: &Shop) {
 }
 
 /// The end of what was said.
-fn short(words: &str) -> &str {
+pub fn short(words: &str) -> &str {
     let from = words.len().saturating_sub(1_500);
     &words[(from..).find(|at| words.is_char_boundary(*at)).unwrap()..]
 }

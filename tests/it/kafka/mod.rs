@@ -7,6 +7,7 @@ mod faults;
 mod lanes;
 mod looking;
 mod moving;
+mod nodes;
 mod program;
 mod proxy;
 mod relay;

@@ -25,9 +25,14 @@ impl Shop {
 
     /// The program comes to `url`, the application to `direct`.
     pub fn through(url: &str, direct: &str, tier: &str) -> Self {
+        Self::replicated(url, direct, tier, 1)
+    }
+
+    /// The same, every topic with so many replicas.
+    pub fn replicated(url: &str, direct: &str, tier: &str, replicas: u32) -> Self {
         let name = unique("shop");
         let mut env = TestEnv::new();
-        env.topology(&topology(url, &name, tier));
+        env.topology(&topology(url, &name, tier, replicas));
         let ledger = env.path("ledger.db").display().to_string();
         env.set("REDRIVE_LEDGER", &ledger).set("REDRIVE_SEED", "");
         env.real_time();
@@ -92,7 +97,7 @@ impl Drop for Shop {
     }
 }
 
-fn topology(url: &str, name: &str, tier: &str) -> String {
+fn topology(url: &str, name: &str, tier: &str, replicas: u32) -> String {
     format!(
         r#"version: 1
 brokers:
@@ -111,7 +116,7 @@ channels:
         - {{delay: {tier}}}
     dead_letter: {{name: {name}.dlq, retention: 14d}}
     redrive: {{rate: 1000/s, max_redrives: 3}}
-    kafka: {{partitions: 3, replication_factor: 1}}
+    kafka: {{partitions: 3, replication_factor: {replicas}}}
 "#
     )
 }

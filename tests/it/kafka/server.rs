@@ -43,6 +43,29 @@ impl Server {
         &self.folder
     }
 
+    pub fn signal(&self, signal: Signal) {
+        Process { folder: self.folder.clone() }.signal(signal);
+    }
+
+    /// Starts it over its data, once the one before is gone.
+    pub fn again(&self) {
+        Process { folder: self.folder.clone() }.again(self.url().rsplit(':').next().unwrap());
+    }
+
+    /// One of three nodes, counted from 1, and its port.
+    pub fn node(&self, number: usize) -> (Process, &str) {
+        let process = Process { folder: self.folder.join(number.to_string()) };
+        let servers = self.url().trim_start_matches("kafka://");
+        (process, servers.split(',').nth(number - 1).unwrap().rsplit(':').next().unwrap())
+    }
+}
+
+/// A broker's process: what it was started from, and its pid.
+pub struct Process {
+    folder: PathBuf,
+}
+
+impl Process {
     fn pid(&self) -> i32 {
         std::fs::read_to_string(self.folder.join("pid")).unwrap().trim().parse().unwrap()
     }
@@ -52,12 +75,11 @@ impl Server {
     }
 
     /// Starts it over its data, once the one before is gone.
-    pub fn again(&self) {
+    pub fn again(&self, port: &str) {
         while Path::new(&format!("/proc/{}", self.pid())).exists() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         assert!(Command::new(self.folder.join("run")).status().unwrap().success());
-        let port = self.url().rsplit(':').next().unwrap();
         let mut await_it = Command::new("scripts/brokers/await");
         await_it.current_dir(env!("CARGO_MANIFEST_DIR")).args([port, "90", &self.pid().to_string()]);
         assert!(await_it.status().unwrap().success());

@@ -11,7 +11,7 @@ use crate::broker::kafka::browse::{self, Extent, Reading, Step, Topic};
 use crate::broker::kafka::client::{Client, PATIENCE};
 use crate::broker::kafka::marks::Marks;
 use crate::broker::kafka::pointer::Pointers;
-use crate::broker::{BrokerError, Claimed, Claims, ErrorKind, Missing, Result, Want};
+use crate::broker::{Claimed, Claims, ErrorKind, Missing, Result, Want};
 use crate::letter::{Place, Position, RawLetter};
 
 /// A gap of at most this many records between two wanted letters is read over; a longer one is jumped.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
@@ -12,9 +13,9 @@ use super::runs::one_run;
 use super::sending::{
     LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,
 };
-use super::{Chosen, CommandError, Context, Outcome};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
-use crate::ledger::{Ledger, LedgerError, LetterState, RunRow};
+use crate::ledger::{Ledger, LedgerError, LetterState, RunRow, RunState};
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
@@ -100,7 +101,7 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
 /// Runs it.
 ///
 /// # Errors
-/// [2]: no such run. [4]: it is done, runs, or was declined. [1]: the broker.
+/// [2]: no such run. [4]: it runs, has nothing left that a resume may send, or was declined. [1]: the broker.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     aside_for(ctx, args.events.as_deref());
     let at = ledger_path(args.ledger.as_ref())?;
@@ -201,6 +202,17 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         && (left.in_doubt == 0
             || !(args.resend_in_doubt || args.settle_in_doubt) && of(LetterState::Intended) == 0)
         && (left.failed == 0 || !args.retry_failed);
+    if nothing && row.state == RunState::Done {
+        if ctx.ui.json() {
+            let next = ctx.command(&["inspect", &row.channel]);
+            ctx.ui
+                .document(&json!({"schema": "redrive.run.v1", "run": row.id, "state": "done", "next": next}));
+        } else {
+            ctx.ui.say(format!("run {} is done: nothing is left to do", row.id));
+            ctx.ui.next(&ctx.command(&["inspect", &row.channel]));
+        }
+        return Ok(ExitCode::Done);
+    }
     if nothing {
         let mut error = CommandError::refused(format!("nothing is left to do in run {}", row.id));
         if left.in_doubt > 0 {

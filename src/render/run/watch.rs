@@ -127,17 +127,18 @@ impl<'a> Watch<'a> {
         let percent = (done * 100).checked_div(of).unwrap_or(100);
         let left = of.saturating_sub(done);
         let rate = progress.rate;
-        let time = match rate > 0.0 {
+        // What the first moments give says nothing about the others.
+        let pace = match rate > 0.0 && progress.took >= Duration::from_secs(1) {
             true => {
                 let seconds = Duration::from_secs((left as f64 / rate).ceil() as u64);
-                format!(" · {} left", rough(seconds))
+                format!(" · {rate:.1}/s · {} left", rough(seconds))
             }
             false => String::new(),
         };
         // Where looking costs something, or before the first look, nothing is said of it.
         let refailed =
             progress.refailed.map_or_else(String::new, |letters| format!(" · re-failed {}", number(letters)));
-        let figures = format!("{} of {} · {percent}% · {rate:.1}/s{time}", number(done), number(of));
+        let figures = format!("{} of {} · {percent}%{pace}", number(done), number(of));
         let outcomes = format!(
             "moved {}{refailed} · failed {} · held {}{}",
             number(counts.moved),

@@ -124,3 +124,26 @@ fn at_a_narrow_terminal_no_row_wraps_by_itself() {
     let (list, _) = shop.env.sit(&["runs", "list"], 80).end();
     assert!(list.rows()[1].ends_with(&run) && list.rows()[1].contains('…'), "{:#?}", list.rows());
 }
+
+#[test]
+fn a_run_that_was_killed_is_shown_resumed_and_then_has_nothing_left() {
+    let shop = shop();
+    let run = ["run", "orders", "--limit", "3", "--reason", "INC-4471", "--yes"];
+    let killed = shop.env.command(&run).env("REDRIVE_FAILPOINT", "begun").output().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed.status), Some(9));
+    let run = shop.latest();
+    assert_snapshot!(shop.line(&format!("runs show {run}")).to_string());
+    assert_snapshot!(shop.line(&format!("resume {run}")).to_string());
+    assert_snapshot!(shop.line(&format!("resume {run} --yes=3")).to_string());
+    assert_snapshot!(shop.line(&format!("runs show {run} --full")).to_string());
+    assert_snapshot!(shop.line(&format!("resume {run} --yes")).to_string());
+    assert_snapshot!(shop.line(&format!("runs pause {run}")).to_string());
+    assert_snapshot!(shop.line(&format!("runs stop {run}")).to_string());
+}
+
+#[test]
+fn a_relay_off_a_terminal_and_with_nothing_to_do() {
+    let shop = shop();
+    assert_snapshot!(shop.line("relay --once").to_string());
+    assert_snapshot!(shop.line("relay --once -o jsonl").to_string());
+}

@@ -51,7 +51,7 @@ fn one_run_drains_deep_groups(endpoint: &str) {
     let id = runs["runs"][0]["run"].as_str().unwrap().to_owned();
     let shown = shop.env.run(&["runs", "show", &id]).ok();
     assert!(shown.says("pass"), "{shown}");
-    let again = shop.env.run(&["resume", &id, "--yes"]).exits(4);
+    let again = shop.env.run(&["resume", &id, "--yes"]).ok();
     assert!(again.says("nothing is left"), "{again}");
 }
 

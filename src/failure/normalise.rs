@@ -7,6 +7,7 @@
 
 mod brackets;
 mod essence;
+mod tongues;
 mod words;
 
 use brackets::{balanced, is_fields, is_json, quoted};

@@ -77,6 +77,9 @@ pub fn language(text: &str) -> Option<Language> {
     {
         return Some(Language::Rust);
     }
+    if dotnet::is_trace(text) {
+        return Some(Language::DotNet);
+    }
     if text.contains("\nCaused by: ") {
         return Some(Language::Java);
     }

@@ -1,8 +1,10 @@
 //! What of a normalised message is compared.
 
 /// The part of a normalised message that is compared: every placeholder alike, neighbours as one, so that an
-/// id of digits alone and one with letters, `3 s` and `1m 2s`, `1.234,5` and `1,234.5` are the same.
+/// id of digits alone and one with letters, `3 s` and `1m 2s`, `1.234,5` and `1,234.5` are the same; and words
+/// of the machine's own language in English.
 pub fn essence(normalised: &str) -> String {
+    let normalised = super::tongues::in_english(normalised);
     let mut kept = String::with_capacity(normalised.len());
     for word in normalised.split([' ', '\u{a0}']) {
         let id = is_prefixed_id(word);

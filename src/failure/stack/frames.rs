@@ -290,7 +290,7 @@ fn in_file(file: &str, function: &str) -> Frame<'static> {
 }
 
 fn dotnet<'a>(line: &'a str, own: &dyn Fn(&str, &str) -> bool) -> Option<Frame<'a>> {
-    let line = line.trim_start().strip_prefix("at ")?;
+    let line = super::dotnet::call(line)?;
     let name = &line[..line.find('(')?];
     if !own(name, "") {
         return None;

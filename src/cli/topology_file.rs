@@ -51,7 +51,12 @@ impl Loaded {
             Some(near) => CommandError::usage(format!("no channel {name} in {}; near: {near}", self.name())),
             None => CommandError::usage(format!("no channel {name} in {}", self.name())),
         };
-        Err(if names.is_empty() { error } else { error.hint(format!("There: {}", names.join(", "))) })
+        let error = if names.is_empty() { error } else { error.hint(format!("There: {}", names.join(", "))) };
+        let mut next = vec!["redrive".to_owned(), "check".to_owned()];
+        if self.path != Path::new(DEFAULT) {
+            next.extend(["-f".to_owned(), self.name()]);
+        }
+        Err(error.next(next))
     }
 }
 

@@ -291,6 +291,7 @@ fn inspect_refuses_what_does_not_read() {
     --- stderr
     error: no channel ordres in redrive.yaml; near: orders
       There: orders
+    next  redrive check
     [2]
     ");
     insta::assert_snapshot!(env.line("inspect orders --diff 000000"), @r"

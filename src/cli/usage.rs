@@ -74,8 +74,11 @@ fn explained(error: &clap::Error, arguments: &[OsString]) -> CommandError {
         }
         ErrorKind::InvalidValue if text(ContextKind::ValidValue).is_some() => {
             let option = text(ContextKind::InvalidArg).unwrap_or_default();
-            let values = text(ContextKind::ValidValue).unwrap_or_default();
-            CommandError::usage(format!("{option} takes one of {values}"))
+            let values = text(ContextKind::ValidValue).filter(|values| !values.is_empty());
+            CommandError::usage(match values {
+                Some(values) => format!("{option} takes one of {values}"),
+                None => format!("{option} is given without a value"),
+            })
         }
         _ => {
             let said = error.render().to_string();

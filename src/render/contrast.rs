@@ -53,8 +53,8 @@ pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Co
             let value =
                 difference.feature.value.clone().map_or(Cell::new("is there", Style::Dim), Cell::from);
             table.row([
-                Cell::bold(share(difference.inside, contrast.inside)),
-                share(difference.outside, contrast.outside).into(),
+                Cell::bold(of_all(difference.inside, contrast.inside)),
+                of_all(difference.outside, contrast.outside).into(),
                 difference.feature.field.clone().into(),
                 value,
             ]);
@@ -70,4 +70,9 @@ pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Co
         ui.say(format!("Nothing sets them apart: {why}."));
     }
     ui.next(next);
+}
+
+/// How many letters, and what share of theirs: `6 86%`.
+fn of_all(some: u64, all: u64) -> String {
+    format!("{} {:>4}", number(some), share(some, all))
 }

@@ -220,16 +220,16 @@ fn inspect_puts_letters_together_by_other_things_and_tells_causes_apart() {
     4 letters of cause 91be4d, against 3 of other causes
     died from 2026-11-30 02:03:59Z to 2026-11-30 02:44:00Z; about 0 others died then
 
-    THESE  OTHERS  FIELD            VALUE
-     100%     67%  body./currency   EUR
-     100%     67%  body./total      119.90
-     100%     67%  consumer         billing
-     100%     67%  origin           orders
-     100%     67%  body./orderId    is there
-     100%     67%  header.event-id  is there
-     100%     67%  header.tenant    is there
-      50%     33%  header.tenant    north
-      50%     33%  header.tenant    south
+     THESE  OTHERS  FIELD            VALUE
+    4 100%  2  67%  body./currency   EUR
+    4 100%  2  67%  body./total      119.90
+    4 100%  2  67%  consumer         billing
+    4 100%  2  67%  origin           orders
+    4 100%  2  67%  body./orderId    is there
+    4 100%  2  67%  header.event-id  is there
+    4 100%  2  67%  header.tenant    is there
+    2  50%  1  33%  header.tenant    north
+    2  50%  1  33%  header.tenant    south
 
     --- stderr
     next  redrive inspect orders --letters --cause 91be4d

@@ -101,6 +101,10 @@ impl Line {
             for word in words(&escape(&text)) {
                 let wide = width(word.trim_end_matches(' '));
                 if used > indent && used + wide > columns {
+                    // The blank behind the last word may be one column too many.
+                    if let Some((_, end)) = lines.last_mut().and_then(|line| line.pieces.last_mut()) {
+                        end.truncate(end.trim_end_matches(' ').len());
+                    }
                     lines.push(Self::new().text(" ".repeat(indent)));
                     used = indent;
                 }
@@ -211,11 +215,11 @@ mod tests {
     fn long_lines_break_between_words_and_keep_their_styles() {
         let line = Line::new().dim("note").text("  one two three ").bold("four five");
         let lines: Vec<String> = line.clone().wrapped(16, 6).iter().map(Line::plain).collect();
-        assert_eq!(lines, ["note  one two ", "      three four ", "      five"]);
+        assert_eq!(lines, ["note  one two", "      three four", "      five"]);
         assert_eq!(line.clone().wrapped(40, 6), [line]);
         let size = Line::new().text("5 letters; 14.5 KiB, KiB 2 B");
         let lines: Vec<String> = size.wrapped(18, 2).iter().map(Line::plain).collect();
-        assert_eq!(lines, ["5 letters; ", "  14.5 KiB, KiB ", "  2 B"]);
+        assert_eq!(lines, ["5 letters;", "  14.5 KiB, KiB", "  2 B"]);
         assert_eq!(words("").count(), 0);
     }
 

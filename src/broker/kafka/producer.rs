@@ -31,9 +31,9 @@ const LINGER: Duration = Duration::from_millis(1_000);
 const REQUEST: u32 = 1_000_000;
 /// How long it is asked at a time that all goes. The client lets one request of a partition be on its way, and while
 /// it is asked to hurry and more waits behind that one, its thread turns without rest.
-const HURRY: Duration = Duration::from_millis(2);
+const HURRY: Duration = Duration::from_millis(10);
 /// First and longest wait for an answer between two such times.
-const PATIENT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(40));
+const PATIENT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
 
 /// Delivery reports of one batch.
 #[derive(Debug, Default)]

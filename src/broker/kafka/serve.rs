@@ -112,6 +112,10 @@ struct Inner {
     client: Client,
     tiers: Vec<Tier>,
     consumer: BaseConsumer<Watch>,
+    /// Asks how far the group is, without being one of it. Offsets whose transaction has just been committed count: to
+    /// those who ask for settled ones alone the broker says "not yet", and the client asks again a while later, for
+    /// which due messages would have to wait.
+    counting: BaseConsumer<Heard>,
     watch: Watch,
     lane: Lane,
     held: BTreeMap<(String, i32), Held>,
@@ -190,6 +194,13 @@ impl Inner {
         let consumer: BaseConsumer<Watch> = config
             .create_with_context(watch.clone())
             .map_err(|error| client.error("set up a consumer", &error))?;
+        let counting = client
+            .config()
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("isolation.level", "read_uncommitted")
+            .create_with_context(client.heard.clone())
+            .map_err(|error| client.error("set up a consumer", &error))?;
         let topics: Vec<&str> = tiers.iter().map(|tier| tier.topic.as_str()).collect();
         consumer.subscribe(&topics).map_err(|error| client.error("subscribe to the tiers", &error))?;
         // One id per relay: the group's generation fences a relay that lost its partitions.
@@ -199,6 +210,7 @@ impl Inner {
             client,
             tiers,
             consumer,
+            counting,
             watch,
             lane,
             held: BTreeMap::new(),
@@ -392,25 +404,34 @@ impl Inner {
     fn tiers(&mut self) -> Result<Vec<TierState>> {
         let now = self.client.clock.now();
         let mut states = Vec::new();
+        let error = |error| self.client.error("count the tiers", &error);
         for tier in &self.tiers {
-            let metadata = self.consumer.fetch_metadata(Some(&tier.topic), PATIENCE);
-            let metadata = metadata.map_err(|error| self.client.error("count the tiers", &error))?;
+            let topic = tier.topic.as_str();
+            let metadata = self.counting.fetch_metadata(Some(topic), PATIENCE).map_err(error)?;
             let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
-            let mut list = TopicPartitionList::new();
-            for partition in 0..i32::try_from(partitions).unwrap_or(0) {
-                list.add_partition(&tier.topic, partition);
-            }
-            let committed = self.consumer.committed_offsets(list, PATIENCE);
-            let committed = committed.map_err(|error| self.client.error("count the tiers", &error))?;
-            let mut waiting = 0u64;
-            for one in committed.elements() {
-                let (low, high) = self
-                    .consumer
-                    .fetch_watermarks(&tier.topic, one.partition(), PATIENCE)
-                    .map_err(|error| self.client.error("count the tiers", &error))?;
-                let from = one.offset().to_raw().filter(|offset| *offset >= 0).unwrap_or(low).max(low);
-                waiting += u64::try_from(high - from).unwrap_or(0);
-            }
+            let partitions = i32::try_from(partitions).unwrap_or(0);
+            let list = |at: Offset| -> rdkafka::error::KafkaResult<TopicPartitionList> {
+                let mut list = TopicPartitionList::new();
+                for partition in 0..partitions {
+                    list.add_partition_offset(topic, partition, at)?;
+                }
+                Ok(list)
+            };
+            let all = |at| self.counting.offsets_for_times(list(at)?, PATIENCE);
+            let committed = list(Offset::Invalid)
+                .and_then(|list| self.counting.committed_offsets(list, PATIENCE))
+                .map_err(error)?;
+            let (lows, ends) = (all(Offset::Beginning).map_err(error)?, all(Offset::End).map_err(error)?);
+            let at = |list: &TopicPartitionList, partition| {
+                let offset = list.find_partition(topic, partition).and_then(|one| one.offset().to_raw());
+                offset.filter(|offset| *offset >= 0)
+            };
+            let waits = |partition| {
+                let low = at(&lows, partition).unwrap_or(0);
+                let from = at(&committed, partition).unwrap_or(low).max(low);
+                u64::try_from(at(&ends, partition).unwrap_or(from) - from).unwrap_or(0)
+            };
+            let waiting = (0..partitions).map(waits).sum();
             let mine = || {
                 self.held
                     .iter()

@@ -2,10 +2,12 @@
 //! named in doubt.
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use lapin::BasicProperties;
 use redrive::broker::{ErrorKind, Outgoing, Receipt, Settled};
 use redrive::letter::Position;
 use redrive::topology::{At, BrokerDecl, Secret};
@@ -13,8 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::own;
+use super::program::{Stage, topology};
 use super::relocate::{claim, copy, numbered, task};
-use super::server::{Host, Server, channel, look, open};
+use super::server::{Host, Server, arguments, channel, look, open, text};
 
 /// A TCP proxy that can fall silent towards the client, and cut everything.
 struct Proxy {
@@ -222,6 +225,7 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
     let _guard = own::Guard(folder.path());
     let server = own::server(&variables);
     let (host, wanted) = filled(&server, 400).await;
+    own::names_written(folder.path());
     let broker = host.broker(false).await;
     let mut mover = broker.begin(&channel(), &task("r1")).await.unwrap();
     let claims = claim(&mut *mover, &wanted, 200).await;
@@ -246,15 +250,10 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
     let _ = mover.end().await;
     let error = broker.depths(&channel()).await.err().unwrap();
     assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
-    // A quorum queue may take minutes to answer after its server was killed: the rest is part of the long form.
-    if std::env::var_os("REDRIVE_TEST_LONG").is_none() {
-        println!("the restart after SIGKILL is in the long form: scripts/test --long");
-        return;
-    }
     own::start_again(folder.path());
-    // A quorum queue may answer late after that; each try is a command of its own, as a person makes it.
+    // A quorum queue answers a moment later; each try is a command of its own, as a person makes it.
     let mut seen = None;
-    for _ in 0..300 {
+    for _ in 0..40 {
         if let Ok(again) = open(&host.decl(false)).await
             && let Ok((left, _)) = look(&*again, &channel()).await
             && left.len() == 350
@@ -266,6 +265,72 @@ async fn a_server_that_is_killed_stopped_and_started_again_loses_nothing() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert_eq!(seen, Some(150), "50 of 400 were settled, and all else is there");
+}
+
+/// The server is killed under a run of the program and started again: `resume` finishes, once alone and once
+/// with what was in doubt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_server_was_killed_is_finished_by_resume_once_the_server_is_back() {
+    let Some(_) = Server::get() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = own::server(&own::start(folder.path()));
+    let _guard = own::Guard(folder.path());
+    let host = server.host().await;
+    let url = format!("{}/{}", server.url, host.name);
+    let stage = Stage::of(host, &topology(&url, "", "    group: {header: customer}\n"));
+    stage.done(&["apply", "--yes", "--reason", "test"]);
+    for n in 0..600 {
+        let headers = arguments(&[("customer", text(&format!("C-{}", n % 50)))]);
+        let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+        stage.host.send("orders.dlq", n.to_string().as_bytes(), properties).await;
+    }
+    own::names_written(folder.path());
+    let run = ["run", "orders", "--limit", "all", "--rate", "300/s", "--reason", "test", "--yes"];
+    let running = stage.command(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while stage.host.ready("orders").await < 100 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    own::kill(folder.path());
+    let output = tokio::task::spawn_blocking(|| running.wait_with_output().unwrap()).await.unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(12), "stopped early, can be resumed: {words}");
+    let list = stage.done(&["runs", "list", "orders"]);
+    let id = list.lines().nth(1).and_then(|row| row.split_whitespace().last()).unwrap().to_owned();
+    assert!(words.contains(&format!("redrive resume {id}")), "{words}");
+
+    own::start_again(folder.path());
+    let resumed = stage.redrive(&["resume", &id, "--yes", "-o", "json"]);
+    let words = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    let report: serde_json::Value = serde_json::from_slice(&resumed.stdout).expect(&words);
+    let count = |name: &str| report["counts"][name].as_u64().unwrap();
+    assert_eq!(count("planned"), 600, "{report}");
+    assert_eq!(count("untouched"), 0, "{report} {words}");
+    let doubts = count("in_doubt");
+    assert!(matches!((resumed.status.code(), doubts), (Some(0), 0) | (Some(11), 1..)), "{report} {words}");
+    if doubts > 0 {
+        stage.redrive(&["resume", &id, "--resend-in-doubt", "--yes", "--reason", "the server was killed"]);
+    }
+    let wire = super::server::connect(&server.url, &stage.host.name, "guest", "guest").await;
+    let channel = wire.create_channel().await.unwrap();
+    let mut left = Vec::new();
+    let mut there = Vec::new();
+    for (queue, texts) in [("orders.dlq", &mut left), ("orders", &mut there)] {
+        let options = lapin::options::BasicGetOptions { no_ack: true };
+        while let Some(message) = channel.basic_get(queue.into(), options).await.unwrap() {
+            texts.push(String::from_utf8(message.delivery.data.clone()).unwrap().parse::<u64>().unwrap());
+        }
+    }
+    let every: BTreeSet<u64> = left.iter().chain(&there).copied().collect();
+    assert_eq!(every.len(), 600, "lost");
+    assert!(left.is_empty(), "resume finished, and {} are left", left.len());
+    let twice = there.len() as u64 - 600;
+    assert!(twice <= doubts, "{twice} are twice and {doubts} were named in doubt");
+    if twice == 0 {
+        for group in 0..50 {
+            let of: Vec<u64> = there.iter().copied().filter(|n| n % 50 == group).collect();
+            assert!(of.is_sorted(), "group {group}: {of:?}");
+        }
+    }
 }
 
 /// Publishes until the server takes it; a refusal names the alarm.

@@ -51,6 +51,13 @@ pub fn ctl(folder: &Path, arguments: &[&str]) {
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
+/// Waits until the names of new quorum queues are on disk. The server writes them up to 3 s late (names.dets, a
+/// cached write): killed before that, it starts with a new and empty queue of the name that never has a leader,
+/// and every reader waits for ever.
+pub fn names_written(folder: &Path) {
+    ctl(folder, &["eval", "[ok = dets:sync(Table) || Table <- dets:all()]."]);
+}
+
 /// As the tests know a server.
 pub fn server(variables: &[(String, String)]) -> super::server::Server {
     let value = |name: &str| variables.iter().find(|(key, _)| key == name).unwrap().1.clone();

@@ -21,7 +21,7 @@ use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
     QueueDeclareOptions,
 };
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 
 use super::connect::{Link, close_channel};
@@ -265,16 +265,61 @@ impl Feed {
 
     /// Ends the stretch that is read, and begins the next one.
     async fn go_on(&mut self) -> Result<()> {
+        let prefetch = self.next_prefetch();
+        if self.reading.is_some() && self.carries() < STRETCHES {
+            return self.turn_over(prefetch).await;
+        }
         self.end_reading().await?;
-        let last = self.last();
-        let carries = self.stretches.iter().filter(|one| one.channel == last && one.held > 0).count();
-        if carries >= STRETCHES {
-            self.anchor(last).await?;
+        if self.carries() >= STRETCHES {
+            self.anchor(self.last()).await?;
             let channel = self.link.channel().await?;
             self.carriers.push(Carrier { channel, anchors: Vec::new() });
         }
-        let next = self.consume(self.last(), self.next_prefetch(), FieldTable::default()).await?;
+        let next = self.consume(self.last(), prefetch, FieldTable::default()).await?;
         self.reading = Some(next);
+        Ok(())
+    }
+
+    /// How many stretches hold letters on the channel that is read.
+    fn carries(&self) -> usize {
+        let last = self.last();
+        self.stretches.iter().filter(|one| one.channel == last && one.held > 0).count()
+    }
+
+    /// Ends the stretch that is read and begins the next one on its channel, without waiting in between: the server
+    /// does one after the other. Only of a full stretch: what is on its way to a consumer that ends comes again, at
+    /// another place.
+    async fn turn_over(&mut self, prefetch: u16) -> Result<()> {
+        let Some(Open { place, mut letters }) = self.reading.take() else { return Ok(()) };
+        let Some(stretch) = self.stretches.get(place) else { return Ok(()) };
+        let action = || format!("read {}", self.queue);
+        let name = self.name()?;
+        let (channel, next) = (stretch.channel, self.stretches.len());
+        let (ended, tag) = (stretch.tag.as_str().into(), tag(next));
+        let on = self.channel(channel)?;
+        let cancel = on.basic_cancel(ended, BasicCancelOptions { nowait: false });
+        let qos = on.basic_qos(prefetch, BasicQosOptions { global: false });
+        let consume = on.basic_consume(
+            name,
+            tag.as_str().into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        );
+        // Each is on its way when the next one is asked for the first time.
+        let (cancel, qos, consume) = futures_util::future::join3(
+            answer(action(), &self.queue, cancel),
+            answer(action(), &self.queue, qos),
+            answer(action(), &self.queue, consume),
+        )
+        .await;
+        cancel.map_err(broken_by)?;
+        while let Some(item) = letters.next().await {
+            self.arrived(place, Some(item))?;
+        }
+        qos?;
+        let letters = consume.map_err(|error| exclusive(&self.queue, error))?;
+        self.stretches.push(Stretch { channel, tag, prefetch: u64::from(prefetch), held: 0 });
+        self.reading = Some(Open { place: next, letters });
         Ok(())
     }
 
@@ -294,8 +339,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Takes no more letters of the stretch that is read, and takes in those that had come.
+    /// Takes no more letters of the stretch that is read, and takes in those that had come. A quorum queue sends a
+    /// letter to a consumer without waiting for anything; one that its channel comes to after the end of that
+    /// consumer goes back, and not to its place. So the queue is asked something first: the answer comes behind
+    /// whatever it has sent.
     async fn end_reading(&mut self) -> Result<()> {
+        if self.reading.is_some() && self.room() > 0 {
+            self.ready().await?;
+        }
         match self.reading.take() {
             Some(reading) => self.cancel(reading).await,
             None => Ok(()),
@@ -316,17 +367,26 @@ impl Feed {
 
     async fn consume(&mut self, channel: usize, prefetch: u16, arguments: FieldTable) -> Result<Open> {
         let action = || format!("read {}", self.queue);
-        let name =
-            wire::short(&self.queue).map_err(|why| BrokerError::new(ErrorKind::NotFound, action(), why))?;
+        let name = self.name()?;
         let place = self.stretches.len();
-        let tag = format!("redrive-{place:08}");
+        let tag = tag(place);
         let on = self.channel(channel)?;
         let qos = on.basic_qos(prefetch, BasicQosOptions { global: false });
-        answer(action(), &self.queue, qos).await?;
         let consume = on.basic_consume(name, tag.as_str().into(), BasicConsumeOptions::default(), arguments);
-        let letters = answer(action(), &self.queue, consume).await.map_err(|e| exclusive(&self.queue, e))?;
+        let (qos, consume) = futures_util::future::join(
+            answer(action(), &self.queue, qos),
+            answer(action(), &self.queue, consume),
+        )
+        .await;
+        qos?;
+        let letters = consume.map_err(|error| exclusive(&self.queue, error))?;
         self.stretches.push(Stretch { channel, tag, prefetch: u64::from(prefetch), held: 0 });
         Ok(Open { place, letters })
+    }
+
+    fn name(&self) -> Result<ShortString> {
+        let not_one = |why| BrokerError::new(ErrorKind::NotFound, format!("read {}", self.queue), why);
+        wire::short(&self.queue).map_err(not_one)
     }
 
     /// The channel that is read.
@@ -379,6 +439,8 @@ impl Feed {
         let mut arguments = FieldTable::default();
         arguments.insert("x-priority".into(), AMQPValue::LongInt(-1));
         let barrier = self.consume(channel, 1, arguments).await?;
+        // As in `end_reading`: it may be given a letter at any moment after it was answered.
+        ready(self.channel(channel)?, &self.queue).await?;
         let place = barrier.place;
         self.cancel(barrier).await?;
         let took = self.stretches.get(place).is_some_and(|barrier| barrier.held > 0);
@@ -488,6 +550,11 @@ impl Feed {
         }
         Ok(())
     }
+}
+
+/// Tag of a stretch: a quorum queue takes letters back in the order of these.
+fn tag(place: usize) -> String {
+    format!("redrive-{place:08}")
 }
 
 /// Letters ready in a queue, by a passive declare.

@@ -82,8 +82,8 @@ pub(super) async fn answer<T>(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(failed(action, queue, &error)),
         Err(_) => Err(timed_out(action, ANSWER).hint(
-            "the server is reached and silent: a quorum queue without enough of its nodes is, and one whose server \
-             was killed may be for some minutes; then try again",
+            "the server is reached and silent: a quorum queue without enough of its nodes is, and one that was \
+             declared in the last seconds before its server was killed may stay so",
         )),
     }
 }

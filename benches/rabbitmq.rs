@@ -1,6 +1,7 @@
 //! How fast RabbitMQ's way back is, on a real server: `run` of the built program beside the shovel plugin's
 //! on-confirm drain over TCP, alternating in one run; a selective redrive by id; `inspect` beside a bare
-//! consumer. Quorum queues, letters of 1 KiB. Prints figures and ratios; nothing here passes or fails.
+//! consumer. Quorum queues, letters of 1 KiB. Prints figures and ratios; nothing here passes or fails. Beside the
+//! clock it counts CPU, of the program and of the server, which others on the machine do not change.
 //!
 //! `scripts/bench rabbitmq` starts the server and runs it. `REDRIVE_BENCH_LETTERS` (50,000),
 //! `REDRIVE_BENCH_ROUNDS` (5) make it smaller.
@@ -33,12 +34,17 @@ async fn main() {
     let stage = Stage::new().await;
 
     println!("{letters} letters of 1 KiB, {GROUPS} groups, quorum to quorum, {rounds} rounds, alternating");
-    println!("shovel/s   engine/s   ratio   whole/s   ratio   user ms   peak MiB");
+    println!("                                                CPU, us a letter: shovel    run");
+    println!("shovel/s   engine/s   ratio   whole/s   ratio     server   server   own   ratio   peak MiB");
     let (mut engine_ratios, mut whole_ratios, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut cpu_ratios = Vec::new();
     for round in 0..rounds {
         stage.fill("orders.dlq", letters).await;
+        let before = stage.server_cpu();
         let shovel = stage.shovel(letters).await;
+        let shovel_cpu = stage.server_cpu().saturating_sub(before);
         stage.fill("orders.dlq", letters).await;
+        let before = stage.server_cpu();
         let run = stage.run(&[
             "run",
             "orders",
@@ -56,28 +62,36 @@ async fn main() {
             "orders",
         ]);
         stage.assert_moved(&format!("run {round}"), letters).await;
+        let run_cpu = stage.server_cpu().saturating_sub(before);
         let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
         let engine = Duration::from_millis(report["took_ms"].as_u64().unwrap());
         let per_second = |took: Duration| letters as f64 / took.as_secs_f64();
         let of = |took: Duration| shovel.as_secs_f64() / took.as_secs_f64();
+        let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / letters as f64;
+        let cpu_ratio = each(shovel_cpu) / (each(run_cpu) + each(run.cpu));
         println!(
-            "{:>7.1} k  {:>7.1} k   {:>5.2}  {:>7.1} k   {:>5.2}   {:>7}   {:>8.1}",
+            "{:>7.1} k  {:>7.1} k   {:>5.2}  {:>7.1} k   {:>5.2}   {:>8.0} {:>8.0} {:>5.0}   {:>5.2}   {:>8.1}",
             per_second(shovel) / 1e3,
             per_second(engine) / 1e3,
             of(engine),
             per_second(run.took) / 1e3,
             of(run.took),
-            run.user.as_millis(),
+            each(shovel_cpu),
+            each(run_cpu),
+            each(run.cpu),
+            cpu_ratio,
             run.peak as f64 / 1024.0,
         );
+        cpu_ratios.push(cpu_ratio);
         engine_ratios.push(of(engine));
         whole_ratios.push(of(run.took));
         peaks.push(run.peak as f64 / 1024.0);
     }
     println!(
-        "medians: engine {:.2} of the shovel, start to exit with the look before it {:.2}, {:.1} MiB\n",
+        "medians: engine {:.2} of the shovel, start to exit with the look before it {:.2}, by CPU {:.2}, {:.1} MiB\n",
         median(&mut engine_ratios),
         median(&mut whole_ratios),
+        median(&mut cpu_ratios),
         median(&mut peaks)
     );
 
@@ -111,7 +125,7 @@ async fn main() {
 
     let letters = letters * 2;
     stage.fill("orders.dlq", letters).await;
-    println!("\n{letters} letters looked at\nbare consumer/s   inspect/s   ratio   user ms   peak MiB");
+    println!("\n{letters} letters looked at\nbare consumer/s   inspect/s   ratio   own CPU ms   peak MiB");
     let mut ratios = Vec::new();
     for _ in 0..rounds {
         let bare = stage.bare(letters).await;
@@ -120,10 +134,10 @@ async fn main() {
         assert!(look.stdout.contains(&letters.to_string()), "{seen}");
         let ratio = bare.as_secs_f64() / look.took.as_secs_f64();
         println!(
-            "{:>13.1} k   {:>7.1} k   {ratio:>5.2}   {:>7}   {:>8.1}",
+            "{:>13.1} k   {:>7.1} k   {ratio:>5.2}   {:>10}   {:>8.1}",
             letters as f64 / bare.as_secs_f64() / 1e3,
             letters as f64 / look.took.as_secs_f64() / 1e3,
-            look.user.as_millis(),
+            look.cpu.as_millis(),
             look.peak as f64 / 1024.0
         );
         ratios.push(ratio);
@@ -149,7 +163,8 @@ struct Stage {
 
 struct Ran {
     took: Duration,
-    user: Duration,
+    /// User and system.
+    cpu: Duration,
     /// Most KiB resident.
     peak: u64,
     stdout: String,
@@ -188,6 +203,14 @@ impl Stage {
         let stage = Self { url, management, vhost, folder, channel, connection };
         stage.run(&["apply", "--yes", "--reason", "bench"]);
         stage
+    }
+
+    /// CPU that the server has used so far.
+    fn server_cpu(&self) -> Duration {
+        let nodes: serde_json::Value =
+            serde_json::from_str(&ask(&self.management, "GET", "nodes", "").unwrap()).unwrap();
+        let pid = nodes[0]["os_pid"].as_str().unwrap();
+        cpu(&format!("/proc/{pid}/stat"), 11)
     }
 
     fn end(self) {
@@ -295,7 +318,7 @@ impl Stage {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
-        let before = children_user();
+        let before = cpu("/proc/self/stat", 13);
         let begun = Instant::now();
         let mut child = Command::new(PROGRAM)
             .args(arguments)
@@ -312,7 +335,7 @@ impl Stage {
         let stdout = std::fs::read_to_string(self.folder.path().join("out")).unwrap();
         let stderr = std::fs::read_to_string(self.folder.path().join("err")).unwrap();
         assert!(code.success(), "{arguments:?}\n{stdout}\n{stderr}");
-        Ran { took, user: children_user().saturating_sub(before), peak, stdout }
+        Ran { took, cpu: cpu("/proc/self/stat", 13).saturating_sub(before), peak, stdout }
     }
 }
 
@@ -324,11 +347,15 @@ fn body(n: usize) -> String {
     body
 }
 
-/// User CPU of all children that have ended, from `/proc/self/stat`, whose clock ticks 100 times a second.
-fn children_user() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    Duration::from_millis(fields[13].parse::<u64>().unwrap() * 10)
+/// User and system CPU in a `stat` of `/proc`, whose clock ticks 100 times a second: field 11 of the process itself,
+/// 13 of its children that have ended.
+fn cpu(stat: &str, field: usize) -> Duration {
+    let stat = std::fs::read_to_string(stat).unwrap_or_default();
+    let fields: Vec<u64> = stat
+        .rsplit_once(')')
+        .map(|(_, fields)| fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
+        .unwrap_or_default();
+    Duration::from_millis(fields.iter().skip(field).take(2).sum::<u64>() * 10)
 }
 
 /// Asks the management API; the body of a good answer.

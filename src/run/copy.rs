@@ -1,5 +1,6 @@
 //! The copy of a letter as it is sent: bookkeeping off as its dialects say, redrive's own stamps on.
 
+use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, sent_before};
 use crate::dialect;
 use crate::failure::{FailureContext, Prospect};
@@ -20,12 +21,21 @@ pub fn outgoing(letter: &DeadLetter, run: &str, seq: u64) -> Result<Message, Pro
     stamped(&letter.raw, &letter.context, letter.redriven, run, seq)
 }
 
-/// The same of a letter of which nothing else is asked: its cause, event id and group are not looked for.
+/// The same of a letter of which nothing else is asked, as late as `now`: its cause, event id and group are not
+/// looked for. A long run comes to letters that expired since they were selected.
 ///
 /// # Errors
 /// The prospect that forbids it.
-pub fn of_raw(letter: &RawLetter, channel: &Channel, run: &str, seq: u64) -> Result<Message, Prospect> {
+pub fn of_raw(
+    letter: &RawLetter,
+    channel: &Channel,
+    (run, seq): (&str, u64),
+    now: Time,
+) -> Result<Message, Prospect> {
     let context = dialect::read_declared(letter, channel.failure.as_ref());
+    if let Some(expired) = context.expired(now) {
+        return Err(expired.clone());
+    }
     let inner = dialect::original(letter, &context);
     let (redriven, _) = sent_before(&inner.as_ref().unwrap_or(&letter.message).headers);
     stamped(letter, &context, redriven, run, seq)
@@ -75,7 +85,7 @@ fn origin(context: &FailureContext) -> Option<String> {
     (text.len() <= ORIGIN_MAX).then_some(text)
 }
 
-fn first_published(letter: &RawLetter, context: &FailureContext) -> Option<crate::clock::Time> {
+fn first_published(letter: &RawLetter, context: &FailureContext) -> Option<Time> {
     let origin = context.origin.as_ref().and_then(|origin| origin.timestamp);
     origin.or_else(|| letter.facts.written_at.map(|(at, _)| at))
 }
@@ -86,4 +96,29 @@ fn plain(text: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || "._:/-".contains(c) { c } else { '-' })
         .take(STAMP_MAX)
         .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::letter::{Facts, LetterId, Position};
+
+    #[test]
+    fn a_letter_that_expired_since_it_was_selected_is_refused() {
+        let event = r#"{"specversion":"1.0","id":"e","topic":"shop","pubsubname":"p","expiration":"2026-12-01T00:00:00Z"}"#;
+        let letter = RawLetter {
+            id: LetterId::hashed(b"1"),
+            position: Position::new("1"),
+            arrival: 1,
+            message: Message { body: Some(event.into()), ..Message::default() },
+            body_len: Some(event.len() as u64),
+            facts: Facts::default(),
+        };
+        let expires = Time::parse("2026-12-01T00:00:00Z").unwrap();
+        let at = |now| of_raw(&letter, &Channel::default(), ("r1", 1), now);
+        assert!(at(expires.minus(std::time::Duration::from_secs(1))).is_ok());
+        let refused = at(expires).unwrap_err().refusal();
+        assert!(refused.contains("it expired at 2026-12-01T00:00:00Z"), "{refused}");
+    }
 }

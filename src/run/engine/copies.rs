@@ -7,6 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::super::copy;
 use crate::broker::{Outgoing, Packed};
+use crate::clock::Clock;
 use crate::letter::{Message, RawLetter};
 use crate::topology::Channel;
 
@@ -50,9 +51,16 @@ enum Work {
 
 /// Makes copies, here or beside.
 pub(super) struct Copies {
+    by: Maker,
+    beside: Option<Beside>,
+}
+
+/// What is known to whoever makes copies.
+#[derive(Clone)]
+pub(super) struct Maker {
     channel: Arc<Channel>,
     run: Arc<str>,
-    beside: Option<Beside>,
+    clock: Arc<dyn Clock>,
 }
 
 struct Beside {
@@ -62,23 +70,24 @@ struct Beside {
 
 impl Copies {
     /// For letters of a channel that this run sends.
-    pub(super) fn new(channel: &Channel, run: &str) -> Self {
-        Self { channel: Arc::new(channel.clone()), run: run.into(), beside: None }
+    pub(super) fn new(channel: &Channel, run: &str, clock: Arc<dyn Clock>) -> Self {
+        let by = Maker { channel: Arc::new(channel.clone()), run: run.into(), clock };
+        Self { by, beside: None }
     }
 
     /// Makes one now.
     pub(super) fn make(&self, original: Original) -> Copy {
-        make(original, &self.channel, &self.run, None)
+        self.by.make(original, None)
     }
 
-    /// What makes them: channel and run.
-    pub(super) fn by(&self) -> (Arc<Channel>, Arc<str>) {
-        (Arc::clone(&self.channel), Arc::clone(&self.run))
+    /// What makes them.
+    pub(super) fn by(&self) -> Maker {
+        self.by.clone()
     }
 
     /// Begins to make those of one claim.
     pub(super) fn begin(&mut self, originals: Vec<Original>) {
-        let beside = self.beside.get_or_insert_with(|| Beside::start(&self.channel, &self.run));
+        let beside = self.beside.get_or_insert_with(|| Beside::start(self.by.clone()));
         // Without anybody to take them `made` says so.
         let _ = beside.work.send(Work::Make(originals));
     }
@@ -97,10 +106,9 @@ impl Copies {
 }
 
 impl Beside {
-    fn start(channel: &Arc<Channel>, run: &Arc<str>) -> Self {
+    fn start(by: Maker) -> Self {
         let (work, inbox) = mpsc::channel::<Work>();
         let (outbox, made) = unbounded_channel();
-        let (channel, run) = (Arc::clone(channel), Arc::clone(run));
         // Ends when the engine does and drops its end.
         tokio::task::spawn_blocking(move || {
             while let Ok(work) = inbox.recv() {
@@ -114,7 +122,7 @@ impl Beside {
                 let mut part = Vec::with_capacity(PART);
                 for original in claim {
                     let (seq, claim) = (original.seq, original.claim);
-                    part.push((seq, claim, make(original, &channel, &run, None)));
+                    part.push((seq, claim, by.make(original, None)));
                     if part.len() >= PART {
                         let full = std::mem::replace(&mut part, Vec::with_capacity(PART));
                         if outbox.send(full).is_err() {
@@ -131,22 +139,20 @@ impl Beside {
     }
 }
 
-/// The copy of one letter.
-pub(super) fn make(
-    original: Original,
-    channel: &Channel,
-    run: &str,
-    pack: Option<fn(Message) -> Packed>,
-) -> Copy {
-    let Original { seq, frozen, letter, .. } = original;
-    if !is_same(frozen, &letter) {
-        return Copy::Changed;
+impl Maker {
+    /// The copy of one letter.
+    pub(super) fn make(&self, original: Original, pack: Option<fn(Message) -> Packed>) -> Copy {
+        let Original { seq, frozen, letter, .. } = original;
+        if !is_same(frozen, &letter) {
+            return Copy::Changed;
+        }
+        let ready = |message: Message| match pack {
+            Some(pack) => Ready { message: Message::default(), packed: Some(pack(message)) },
+            None => Ready { message, packed: None },
+        };
+        let copy = copy::of_raw(&letter, &self.channel, (&self.run, seq), self.clock.now());
+        Copy::Made(copy.map(ready).map_err(|prospect| prospect.refusal()))
     }
-    let ready = |message: Message| match pack {
-        Some(pack) => Ready { message: Message::default(), packed: Some(pack(message)) },
-        None => Ready { message, packed: None },
-    };
-    Copy::Made(copy::of_raw(&letter, channel, run, seq).map(ready).map_err(|prospect| prospect.refusal()))
 }
 
 /// The SHA-256 that a line has in hex. One that is none is nobody's.

@@ -1,20 +1,19 @@
 //! Letters for the next transactions, read and made into copies while one is on its way: where the broker can do that
 //! beside its session ([`Looker`]), nothing waits for it.
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::super::machine::Absent;
-use super::copies::{Copies, Copy, Original, frozen, make};
+use super::copies::{Copies, Copy, Maker, Original, frozen};
 use super::{Engine, EngineError, InHand};
 use crate::broker::{Claimed, Looker, Missing, Outgoing, Receipt, Result, Wanted};
 use crate::letter::Position;
 use crate::manifest::Line;
 use crate::proof::failpoint;
-use crate::topology::Channel;
 
 /// The one who looks, on a thread of its own: what it reads, what it makes of it and what is freed in the end stays
 /// with one thread, which memory likes best.
@@ -65,7 +64,7 @@ impl Look {
 
 impl Worker {
     /// Ends when the engine does and drops its end.
-    fn start(mut looker: Box<dyn Looker>, channel: Arc<Channel>, run: Arc<str>) -> Self {
+    fn start(mut looker: Box<dyn Looker>, by: Maker) -> Self {
         let (work, inbox) = mpsc::channel::<Work>();
         let (outbox, done) = unbounded_channel();
         let thread = spawn_blocking(move || {
@@ -80,7 +79,7 @@ impl Worker {
                         let copy = match frozen.find(|(of, _)| *of == seq) {
                             Some((_, frozen)) => {
                                 let original = Original { seq, claim: 0, frozen, letter };
-                                make(original, &channel, &run, looker.packer())
+                                by.make(original, looker.packer())
                             }
                             None => Copy::Changed,
                         };
@@ -100,8 +99,7 @@ impl Worker {
 
 impl Looks {
     pub(super) fn of(looker: Option<Box<dyn Looker>>, copies: &Copies) -> Self {
-        let (channel, run) = copies.by();
-        looker.map_or(Self::None, |looker| Self::Idle(Worker::start(looker, channel, run)))
+        looker.map_or(Self::None, |looker| Self::Idle(Worker::start(looker, copies.by())))
     }
 
     pub(super) fn are_there(&self) -> bool {

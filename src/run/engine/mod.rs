@@ -190,7 +190,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
     let looks = job.settings.stop_on_refail.is_some();
-    let copies = Copies::new(job.channel, &job.run);
+    let copies = Copies::new(job.channel, &job.run, Arc::clone(&job.clock));
     let looker = if transaction { job.mover.looker().await } else { None };
     let mut engine = Engine {
         machine: Machine::new(rules),

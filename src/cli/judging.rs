@@ -1,6 +1,6 @@
 //! The flags that judge letters, shared by `select`, `run` and `resume`.
 
-use crate::manifest::OrderPolicy;
+use crate::manifest::{Head, Judged, OrderPolicy};
 
 /// Flags that judge letters.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -34,6 +34,30 @@ fn order(text: &str) -> Result<OrderPolicy, String> {
 }
 
 impl Judging {
+    /// What of them a manifest keeps beside its order.
+    pub fn frozen(&self) -> Judged {
+        Judged {
+            dedupe: self.dedupe,
+            past_dedup_window: self.past_dedup_window,
+            any_origin: self.any_origin,
+            moved_before: self.moved_before,
+            skip_overtaken: self.skip_overtaken,
+        }
+    }
+
+    /// Adds what a manifest was frozen with: what was shown is what is sent.
+    pub fn join(&mut self, head: &Head) {
+        if head.order == OrderPolicy::None {
+            self.order = OrderPolicy::None;
+        }
+        let Judged { dedupe, past_dedup_window, any_origin, moved_before, skip_overtaken } = head.judged;
+        self.dedupe |= dedupe;
+        self.past_dedup_window |= past_dedup_window;
+        self.any_origin |= any_origin;
+        self.moved_before |= moved_before;
+        self.skip_overtaken |= skip_overtaken;
+    }
+
     /// As typed, for a command to be repeated.
     pub fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();

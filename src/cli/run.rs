@@ -19,7 +19,7 @@ use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
 use crate::broker::{Broker, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
-use crate::manifest::{Head, OrderPolicy, SCHEMA};
+use crate::manifest::{Head, SCHEMA};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
 use crate::run::prepare::Prepared;
@@ -176,10 +176,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         return Err(CommandError::usage("a run needs a reason: it is recorded with who and when").next(next));
     }
     let mut judging = args.judging.clone();
-    if let Some(frozen) = &frozen
-        && frozen.head.order == OrderPolicy::None
-    {
-        judging.order = OrderPolicy::None;
+    if let Some(frozen) = &frozen {
+        judging.join(&frozen.head);
+        let brought: Vec<String> =
+            judging.flags().into_iter().filter(|flag| !args.judging.flags().contains(flag)).collect();
+        if !brought.is_empty() {
+            ctx.ui.note(format!("{} was frozen with {}.", frozen.shown, brought.join(" ")));
+        }
     }
     let selection = args.selecting.selection(ctx, asked.unwrap_or(Limit::All))?;
     let broker = ctx.open(&loaded, chosen, !args.dry_run).await?;
@@ -444,6 +447,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         target: plan.target.clone(),
         rate: rate_text(plan.rate),
         order: plan.judging.order,
+        judged: plan.judging.frozen(),
         reason: plan.reason.clone(),
         by: ctx.who.clone(),
         at: now,

@@ -78,6 +78,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         target: names.return_to.clone(),
         rate: rate_text(rate),
         order: args.judging.order,
+        judged: args.judging.frozen(),
         reason,
         by: ctx.who.clone(),
         at: ctx.clock.now(),
@@ -104,6 +105,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let mut next = ctx.command(&["run", &out]);
     if ctx.globals.broker.is_none() && chosen.decl.protected {
         next.extend(["--broker".to_owned(), chosen.name().to_owned()]);
+    }
+    if let Some(path) = &args.ledger {
+        next.extend(["--ledger".to_owned(), path.display().to_string()]);
     }
     next.push("--dry-run".to_owned());
     screen::selected(&mut ctx.ui, &prepared, &head, limit, &out, &next);

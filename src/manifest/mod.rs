@@ -42,6 +42,9 @@ pub struct Head {
     pub rate: String,
     /// Order within groups, or none.
     pub order: OrderPolicy,
+    /// By which flags letters are judged; a head that has none of them was frozen without.
+    #[serde(default, skip_serializing_if = "Judged::is_plain")]
+    pub judged: Judged,
     /// Why.
     pub reason: String,
     /// Who: `mira@ops-2`.
@@ -50,6 +53,28 @@ pub struct Head {
     pub at: Time,
     /// The selection as flags.
     pub selection: String,
+}
+
+/// The flags that change what is sent of a selection, beside its order. They are frozen with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judged {
+    /// `--dedupe`.
+    pub dedupe: bool,
+    /// `--past-dedup-window`.
+    pub past_dedup_window: bool,
+    /// `--any-origin`.
+    pub any_origin: bool,
+    /// `--moved-before`.
+    pub moved_before: bool,
+    /// `--skip-overtaken`.
+    pub skip_overtaken: bool,
+}
+
+impl Judged {
+    fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// `--order`.

@@ -110,6 +110,7 @@ impl<R: BufRead> Reader<R> {
             target: String::new(),
             rate: String::new(),
             order: super::OrderPolicy::Group,
+            judged: super::Judged::default(),
             reason: String::new(),
             by: String::new(),
             at: crate::clock::Time::default(),

@@ -17,6 +17,7 @@ fn head() -> Head {
         target: "orders".to_owned(),
         rate: "50/s".to_owned(),
         order: OrderPolicy::Group,
+        judged: crate::manifest::Judged::default(),
         reason: "INC-1 \u{1b}[2J".to_owned(),
         by: "mira@ops-2".to_owned(),
         at: Time::from_millis(0),
@@ -62,6 +63,18 @@ fn what_is_written_is_read_and_nobody_else_may_read_it() {
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains('\u{1b}'), "O01: control characters are escaped in the file");
     assert!(Writer::create(&path, &head()).is_err(), "a frozen selection is not overwritten");
+}
+
+#[test]
+fn the_flags_of_a_selection_are_frozen_and_a_head_without_them_is_plain() {
+    let (folder, path) = written(1);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("judged"), "as an earlier version wrote it: {text}");
+    assert_eq!(Reader::verify(&path).unwrap().0.judged, Judged::default());
+    let judged = Judged { dedupe: true, skip_overtaken: true, ..Judged::default() };
+    let path = folder.path().join("judged.jsonl");
+    Writer::create(&path, &Head { judged, ..head() }).unwrap().finish().unwrap();
+    assert_eq!(Reader::verify(&path).unwrap().0.judged, judged);
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn head() -> Head {
         target: "orders".to_owned(),
         rate: "unlimited".to_owned(),
         order: OrderPolicy::Group,
+        judged: crate::manifest::Judged::default(),
         reason: "test".to_owned(),
         by: "t@t".to_owned(),
         at: Time::from_millis(0),

@@ -298,6 +298,34 @@ fn equal_letters_are_sent_once_with_dedupe() {
 }
 
 #[test]
+fn a_selection_is_sent_by_the_flags_that_it_was_frozen_with() {
+    let shop = Shop::with(&super::SHOP.replace("dedup_window: 7d", "dedup_window: 1s"));
+    let one = letter(Some("A".to_owned()), 1);
+    shop.bury(&[one.clone(), one.clone(), letter(Some("A".to_owned()), 2), one]);
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    // Without the window's flag all are too old, and the same manifest sends none.
+    let plain = shop.line("select orders --limit all --out plain.jsonl --reason x").ok();
+    assert!(plain.says("4 of them (1 group) would be skipped: older than dedup_window"), "{plain}");
+    assert_eq!(shop.line("run plain.jsonl --yes").code, Some(11));
+    let frozen = std::fs::read_to_string(shop.env.path("plain.jsonl")).unwrap();
+    assert!(!frozen.contains("judged"), "a head without such flags is as it was: {frozen}");
+    let select = "select orders --limit all --dedupe --past-dedup-window --out m.jsonl --reason x -o json";
+    let next = shop.line(&format!("{select} --ledger ledger.db")).ok().json()["next"].clone();
+    let next: Vec<&str> = next.as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
+    let dry = shop.env.run(&next[1..]).ok();
+    assert!(dry.says("send      2 letters") || dry.says("send      2 of 4 letters"), "{dry}");
+    assert!(dry.says("settle      2 unsent"), "{dry}");
+    assert!(dry.says("m.jsonl was frozen with --dedupe --past-dedup-window."), "{dry}");
+    assert!(next.ends_with(&["--ledger", "ledger.db", "--dry-run"]), "{next:?}");
+    let run = shop.line("run m.jsonl --yes -o json");
+    let counts = &run.json()["counts"];
+    assert_eq!((&counts["moved"], &counts["skipped"]), (&2.into(), &2.into()), "{run}");
+    let bodies: Vec<String> = shop.lying("orders").into_iter().map(|lying| lying.body).collect();
+    assert_eq!(bodies, ["{\"n\":1}", "{\"n\":2}"]);
+    assert!(shop.lying("orders.dlq").is_empty());
+}
+
+#[test]
 fn a_protected_broker_is_named_or_left_alone() {
     let shop = Shop::new();
     shop.bury_many(2);

@@ -231,12 +231,14 @@ fn last_words(ctx: &mut Context, metrics: &Metrics) {
         render::relay::lines(&mut ctx.ui, now, &tiers);
     }
     let total: u64 = tiers.iter().map(|tier| tier.total).sum();
-    let late = tiers.iter().map(|tier| tier.late_p99).max().unwrap_or_default();
-    match total {
-        0 => ctx.ui.note("Nothing was due, and nothing was carried."),
-        _ => {
-            ctx.ui.note(format!("{total} carried; 99 of 100 of the last were at most {} late.", rough(late)))
-        }
+    match metrics.late_p99() {
+        None => ctx.ui.note("Nothing was due, and nothing was carried."),
+        // `rough` knows nothing below a second.
+        Some(late) => ctx.ui.note(format!(
+            "{total} carried; 99 of 100 were at most {:.2}s late{}.",
+            late.as_secs_f64(),
+            if tiers.len() > 1 { ", in the tier that was latest" } else { "" }
+        )),
     }
     if metrics.maybe_twice() > 0 {
         let count = metrics.maybe_twice();
@@ -259,12 +261,64 @@ impl listen::Pages for Page {
 
     fn health(&self) -> Result<String, String> {
         let now: Time = self.clock.now();
-        match self.metrics.last_step() {
-            None => Err("no step has ended yet".to_owned()),
-            Some(at) if now.since(at) > STALLED => {
-                Err(format!("the last step ended {} ago", rough(now.since(at))))
-            }
-            Some(_) => Ok("ok".to_owned()),
-        }
+        health(&self.metrics, now)
+    }
+}
+
+/// `Err` if nothing comes to an end any more, or what is due is not carried.
+fn health(metrics: &Metrics, now: Time) -> Result<String, String> {
+    let Some(step) = metrics.last_step() else { return Err("no step has ended yet".to_owned()) };
+    if now.since(step) > STALLED {
+        return Err(format!("the last step ended {} ago", rough(now.since(step))));
+    }
+    let (overdue, moved) = metrics.behind();
+    if overdue <= STALLED {
+        return Ok("ok".to_owned());
+    }
+    // A relay that was away for long has much to catch up with, and is well as long as it does.
+    match moved {
+        Some(at) if now.since(at) <= STALLED => Ok(format!("ok, overdue by {}", rough(overdue))),
+        Some(at) => Err(format!(
+            "overdue by {}, and nothing was carried for {}",
+            rough(overdue),
+            rough(now.since(at))
+        )),
+        None => Err(format!("overdue by {}, and nothing was carried yet", rough(overdue))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::broker::{Carried, TierState};
+
+    #[test]
+    fn a_relay_that_carries_nothing_of_what_is_due_is_not_healthy() {
+        let metrics = Metrics::default();
+        let at = |seconds: i64| Time::from_millis(seconds * 1_000);
+        assert!(health(&metrics, at(0)).is_err());
+        let place = metrics.joined();
+        let step = |seconds, moved: usize, overdue| {
+            let moved = vec![("t".to_owned(), vec![Duration::from_secs(overdue); moved])];
+            metrics.carried(place, &Carried { moved, ..Carried::default() }, at(seconds));
+            let state = TierState {
+                queue: "t".to_owned(),
+                waiting: 5,
+                due: 5,
+                overdue: Duration::from_secs(overdue),
+            };
+            metrics.counted(vec![state]);
+        };
+        step(1, 0, 0);
+        assert_eq!(health(&metrics, at(1)).unwrap(), "ok");
+        step(70, 0, 65);
+        assert_eq!(health(&metrics, at(70)).unwrap_err(), "overdue by 1m 5s, and nothing was carried yet");
+        step(71, 1, 66);
+        assert_eq!(health(&metrics, at(71)).unwrap(), "ok, overdue by 1m 6s");
+        step(140, 0, 135);
+        assert!(health(&metrics, at(140)).unwrap_err().contains("nothing was carried for 1m 9s"));
+        // Steps that come to no end.
+        assert!(health(&metrics, at(201)).unwrap_err().contains("the last step ended"));
     }
 }

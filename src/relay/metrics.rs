@@ -23,8 +23,8 @@ pub struct TierReport {
     pub due: u64,
     /// How long the most overdue one is overdue.
     pub overdue: Duration,
-    /// 99 of 100 messages were at most this late since the last report; zero if none was moved.
-    pub late_p99: Duration,
+    /// 99 of 100 messages were at most this late since the last report; `None` if none was moved.
+    pub late_p99: Option<Duration>,
     /// Moved since the last report.
     pub moved: u64,
     /// Moved since the start.
@@ -46,6 +46,7 @@ struct Inner {
     last_error: Option<String>,
     maybe_twice: u64,
     last_step: Option<Time>,
+    last_moved: Option<Time>,
     /// Of each channel served: when its next message is due, as far as its last step knew.
     next: Vec<Option<Time>>,
 }
@@ -60,7 +61,7 @@ impl Metrics {
     }
 
     /// One more channel is served; gives its place.
-    pub(super) fn joined(&self) -> usize {
+    pub(crate) fn joined(&self) -> usize {
         let mut inner = self.lock();
         inner.next.push(None);
         inner.next.len() - 1
@@ -72,12 +73,15 @@ impl Metrics {
     }
 
     /// A step of the channel at this place ended.
-    pub(super) fn carried(&self, place: usize, carried: &Carried, now: Time) {
+    pub(crate) fn carried(&self, place: usize, carried: &Carried, now: Time) {
         let mut inner = self.lock();
         if let Some(next) = inner.next.get_mut(place) {
             *next = carried.next_due;
         }
         inner.last_step = Some(now);
+        if carried.moved.iter().any(|(_, late)| !late.is_empty()) {
+            inner.last_moved = Some(now);
+        }
         inner.maybe_twice += carried.maybe_twice.len() as u64;
         for (queue, late) in &carried.moved {
             let tier = inner.tier(queue);
@@ -89,7 +93,7 @@ impl Metrics {
     }
 
     /// The tiers were counted.
-    pub(super) fn counted(&self, states: Vec<TierState>) {
+    pub(crate) fn counted(&self, states: Vec<TierState>) {
         let mut inner = self.lock();
         for state in states {
             let queue = state.queue.clone();
@@ -117,6 +121,18 @@ impl Metrics {
     /// Messages that may have been carried twice, since the start.
     pub fn maybe_twice(&self) -> u64 {
         self.lock().maybe_twice
+    }
+
+    /// In the tier that was latest, 99 of 100 messages were at most this late, since the start; `None` if none was moved.
+    pub fn late_p99(&self) -> Option<Duration> {
+        self.lock().tiers.values().filter_map(|tier| p99(&tier.all)).max()
+    }
+
+    /// How long the most overdue message is overdue, as far as the tiers were counted, and when one was last moved.
+    pub fn behind(&self) -> (Duration, Option<Time>) {
+        let inner = self.lock();
+        let overdue = inner.tiers.values().map(|tier| tier.state.overdue).max().unwrap_or_default();
+        (overdue, inner.last_moved)
     }
 
     /// When a step last ended.
@@ -208,10 +224,14 @@ fn report(queue: &str, tier: &Tier) -> TierReport {
         waiting: tier.state.waiting,
         due: tier.state.due,
         overdue: tier.state.overdue,
-        late_p99: tier.recent.percentile(0.99),
+        late_p99: p99(&tier.recent),
         moved: tier.recent.count(),
         total: tier.all.count(),
     }
+}
+
+fn p99(lateness: &Lateness) -> Option<Duration> {
+    (lateness.count() > 0).then(|| lateness.percentile(0.99))
 }
 
 fn head(text: &mut String, name: &str, kind: &str, help: &str) {

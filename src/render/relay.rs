@@ -22,7 +22,7 @@ pub fn document(ui: &mut Ui, now: Time, next_due: Option<Time>, tiers: &[TierRep
         .map(|tier| {
             serde_json::json!({
                 "tier": tier.queue, "waiting": tier.waiting, "due": tier.due,
-                "overdue_s": tier.overdue.as_secs_f64(), "late_p99_s": tier.late_p99.as_secs_f64(),
+                "overdue_s": tier.overdue.as_secs_f64(), "late_p99_s": tier.late_p99.map(|late| late.as_secs_f64()),
                 "moved": tier.moved, "moved_total": tier.total,
             })
         })
@@ -47,9 +47,9 @@ pub fn table(ui: &Ui, head: &str, now: Time, tiers: &[TierReport]) -> Vec<Line> 
         Column::left("TIER").cuts(),
     ]);
     for tier in tiers {
-        let late = match tier.moved {
-            0 => Cell::dim("-"),
-            _ => Cell::from(format!("{:.2}s", tier.late_p99.as_secs_f64())),
+        let late = match tier.late_p99 {
+            None => Cell::dim("-"),
+            Some(late) => Cell::from(format!("{:.2}s", late.as_secs_f64())),
         };
         table.row(vec![
             Cell::from(tier.waiting.to_string()),

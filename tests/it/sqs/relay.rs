@@ -127,7 +127,11 @@ fn last_words(err: &str) -> (usize, usize) {
         let line = err.lines().find(|line| line.contains(words))?;
         line.trim_start_matches("note").split_whitespace().next()?.parse().ok()
     };
-    (number(" carried; ").unwrap_or_else(|| panic!("{err}")), number(" may be there twice").unwrap_or(0))
+    let carried = match err.contains("nothing was carried") {
+        true => 0,
+        false => number(" carried; ").unwrap_or_else(|| panic!("{err}")),
+    };
+    (carried, number(" may be there twice").unwrap_or(0))
 }
 
 /// A relay until its tier is empty, then told to end; what it said.

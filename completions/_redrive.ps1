@@ -304,6 +304,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
         'redrive;resume' {
             [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Another rate than before')
             [CompletionResult]::new('--max-errors', '--max-errors', [CompletionResultType]::ParameterName, 'Stop after so many errors in a row; 0 is never')
+            [CompletionResult]::new('--stop-on-refail', '--stop-on-refail', [CompletionResultType]::ParameterName, 'Stop when this part of what this resume moved, 20 letters at least, has died again; or off')
             [CompletionResult]::new('--reason', '--reason', [CompletionResultType]::ParameterName, 'Why; recorded with the one of the run')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Do not ask; with =N only if exactly N are about to be changed')
             [CompletionResult]::new('--events', '--events', [CompletionResultType]::ParameterName, 'JSON lines of what happens, to a file or to - (stdout)')

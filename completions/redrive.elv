@@ -283,6 +283,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
         &'redrive;resume'= {
             cand --rate 'Another rate than before'
             cand --max-errors 'Stop after so many errors in a row; 0 is never'
+            cand --stop-on-refail 'Stop when this part of what this resume moved, 20 letters at least, has died again; or off'
             cand --reason 'Why; recorded with the one of the run'
             cand --yes 'Do not ask; with =N only if exactly N are about to be changed'
             cand --events 'JSON lines of what happens, to a file or to - (stdout)'

@@ -218,6 +218,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand relay" -s v -l verbose -
 complete -c redrive -n "__fish_redrive_using_subcommand relay" -s h -l help -d 'Print help'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l rate -d 'Another rate than before' -r
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l max-errors -d 'Stop after so many errors in a row; 0 is never' -r
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l stop-on-refail -d 'Stop when this part of what this resume moved, 20 letters at least, has died again; or off' -r
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l reason -d 'Why; recorded with the one of the run' -r
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l yes -d 'Do not ask; with =N only if exactly N are about to be changed' -r
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l events -d 'JSON lines of what happens, to a file or to - (stdout)' -r -F

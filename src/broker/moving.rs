@@ -291,7 +291,8 @@ pub trait Mover: Send {
     /// `Fenced` stops the run.
     async fn renew(&mut self, held: &[Receipt]) -> Result<()>;
 
-    /// Letters of this run that died again by now, where looking costs nothing; `None`: it would.
+    /// Letters of this run that died again by now, where looking costs nothing; `None`: it would. Those of its parts
+    /// before may be among them: then the first answer, before anything was sent, has them all.
     async fn refailed(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }

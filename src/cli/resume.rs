@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
-use super::run::{aside_for, open_events};
+use super::run::{Percent, aside_for, open_events, percent};
 use super::runs::one_run;
 use super::sending::{
     LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,
@@ -48,6 +48,9 @@ pub struct Args {
     /// Stop after so many errors in a row; 0 is never
     #[arg(long, value_name = "N")]
     max_errors: Option<u32>,
+    /// Stop when this part of what this resume moved, 20 letters at least, has died again; or off
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    stop_on_refail: Option<Percent>,
     /// Why; recorded with the one of the run
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -148,7 +151,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate,
         ramp: Duration::from_millis(row.ramp_ms),
         max_errors: args.max_errors.unwrap_or(kept.max_errors),
-        stop_on_refail: kept.stop_on_refail,
+        stop_on_refail: args.stop_on_refail.map_or(kept.stop_on_refail, |Percent(part)| part),
         allow_gone: kept.allow_gone || args.allow_stale,
         order: kept.order,
         claim_for: LEASE,
@@ -242,18 +245,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         sending += left.failed;
     }
     let mut command = ctx.command(&["resume", &row.id]);
-    for (given, flag) in [
-        (args.resend_in_doubt, "--resend-in-doubt"),
-        (args.settle_in_doubt, "--settle-in-doubt"),
-        (args.retry_failed, "--retry-failed"),
-    ] {
-        if given {
-            command.push(flag.to_owned());
-        }
-    }
-    if let Some(reason) = &args.reason {
-        command.extend(["--reason".to_owned(), reason.clone()]);
-    }
+    command.extend(args.as_typed());
     let letters = if sending == 1 { "letter" } else { "letters" };
     let title = chosen.title();
     let mut question = format!("Send up to {sending} {letters} to {} on {title}?", row.target);
@@ -318,6 +310,14 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         let text = format!("{before} to {rate_text}");
         ledger.event(row.n, now, &ctx.who, "rate changed", Some(&text)).map_err(told)?;
     }
+    let limits = [
+        ("max errors changed", errors_text(kept.max_errors), errors_text(settings.max_errors)),
+        ("stop on re-fail changed", part_text(kept.stop_on_refail), part_text(settings.stop_on_refail)),
+    ];
+    for (what, begun_with, now_with) in limits.iter().filter(|(_, was, is)| was != is) {
+        let text = format!("{begun_with} to {now_with}");
+        ledger.event(row.n, now, &ctx.who, what, Some(&text)).map_err(told)?;
+    }
     let asked = [(args.retry_failed, "retry failed"), (args.allow_stale, "allow stale")];
     for (_, what) in asked.iter().filter(|(given, _)| *given) {
         ledger.event(row.n, now, &ctx.who, what, None).map_err(told)?;
@@ -337,6 +337,44 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         passes: None,
     };
     finish(ctx, ready).await
+}
+
+impl Args {
+    /// The flags as typed, for a command to be repeated.
+    fn as_typed(&self) -> Vec<String> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let given = [
+            (self.resend_in_doubt, "--resend-in-doubt"),
+            (self.settle_in_doubt, "--settle-in-doubt"),
+            (self.retry_failed, "--retry-failed"),
+            (self.allow_stale, "--allow-stale"),
+            (self.take_over, "--take-over"),
+        ];
+        let told = [
+            ("--rate", self.rate.clone()),
+            ("--max-errors", self.max_errors.map(|errors| errors.to_string())),
+            ("--stop-on-refail", self.stop_on_refail.map(|Percent(part)| part_text(part))),
+            ("--reason", self.reason.clone()),
+            ("--events", path(&self.events)),
+            ("--ledger", path(&self.ledger)),
+        ];
+        let mut flags: Vec<String> =
+            given.iter().filter(|(given, _)| *given).map(|(_, flag)| (*flag).to_owned()).collect();
+        for (flag, value) in told {
+            flags.extend(value.map(|value| [flag.to_owned(), value]).into_iter().flatten());
+        }
+        flags
+    }
+}
+
+/// `20%`, or `off`.
+fn part_text(part: Option<f64>) -> String {
+    part.map_or_else(|| "off".to_owned(), |part| format!("{}%", (part * 1e10).round() / 1e8))
+}
+
+/// `5`, or `never`.
+fn errors_text(errors: u32) -> String {
+    if errors == 0 { "never".to_owned() } else { errors.to_string() }
 }
 
 /// The rate of the part before.

@@ -96,13 +96,13 @@ pub struct Args {
 
 /// A part of a whole.
 #[derive(Debug, Clone, Copy)]
-struct Percent(Option<f64>);
+pub(super) struct Percent(pub(super) Option<f64>);
 
 /// Unless said otherwise.
 const MAX_ERRORS: u32 = 5;
 const STOP_ON_REFAIL: Percent = Percent(Some(0.2));
 
-fn percent(text: &str) -> Result<Percent, String> {
+pub(super) fn percent(text: &str) -> Result<Percent, String> {
     if text == "off" {
         return Ok(Percent(None));
     }

@@ -371,6 +371,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             manifest,
             planned: ready.row.counts.planned,
             kept: ready.kept,
+            refailed_before: ready.row.refailed.unwrap_or(0),
             mover,
             settings: ready.settings.clone(),
             resume: ready.resume,

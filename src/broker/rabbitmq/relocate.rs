@@ -46,6 +46,8 @@ pub(super) struct Run {
     /// Most equal letters that the manifest was seen to name.
     equal: u32,
     refailed: HashSet<u64>,
+    /// Letters of which this session sent a copy: what died of those before is met late, where it lies in the queue.
+    sent: HashSet<u64>,
     notes: Vec<String>,
 }
 
@@ -142,6 +144,7 @@ impl Run {
             claims: 0,
             equal: 1,
             refailed: HashSet::new(),
+            sent: HashSet::new(),
             notes,
         };
         run.read_anew().await?;
@@ -308,6 +311,7 @@ impl Mover for Run {
         let tags: Vec<Option<u64>> = settle.iter().map(|receipt| self.tag(receipt)).collect();
         let lost = (!self.sending.alive()).then(|| self.lock_lost());
         let (own, limit) = (format!("{}/", self.task.run), self.limit);
+        self.sent.extend(publish.iter().map(|copy| copy.seq));
         let Self { publisher, sending, reading, refailed, .. } = self;
         let mut settled = Vec::new();
         let settling = async {
@@ -402,7 +406,7 @@ impl Mover for Run {
                 }
             }
         }
-        Ok(Some(self.refailed.len() as u64))
+        Ok(Some(self.refailed.intersection(&self.sent).count() as u64))
     }
 
     fn notes(&self) -> Vec<String> {

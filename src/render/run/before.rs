@@ -220,7 +220,7 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     );
     lines.push(format!("time      {}", time(it)).into());
     let refail = match it.stop_on_refail {
-        Some(part) => format!("at {:.0}% re-failed of 20 or more, ", part * 100.0),
+        Some(part) => format!("at {}% re-failed of 20 or more, ", (part * 1e10).round() / 1e8),
         None => String::new(),
     };
     let errors = match it.max_errors {

@@ -172,10 +172,11 @@ fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
             run.bold("stopped itself").text(format!(": errors in a row · {moved} · {took}{parts}"))
         }
         (Some(Cause::Refailed { count, of, limit }), _) => run.bold("stopped itself").text(format!(
-            ": {} of {} re-failed, limit {:.0}% · {moved} · {took}{parts}",
+            ": {} of {} re-failed{}, limit {}% · {moved} · {took}{parts}",
             number(*count),
             number(*of),
-            limit * 100.0
+            if it.parts > 1 { " in this part" } else { "" },
+            (limit * 1e10).round() / 1e8
         )),
         (Some(Cause::Broker(_)), _) => run.bold("stopped").text(format!(": {moved} · {took}{parts}")),
         (Some(Cause::LockLost), _) => run
@@ -269,7 +270,7 @@ fn of_groups(notes: &[Note], outcome: &str, code: &str) -> String {
 /// What came back so far, or why nobody knows.
 fn refailed(end: &End, screen: &RunScreen) -> String {
     match end.refailed {
-        None => "  re-failed unknown: looking for them would cost something here".to_owned(),
+        None => format!("  re-failed unknown: {}", why_unknown(end)),
         Some(0) => "  re-failed 0 so far".to_owned(),
         Some(letters) => format!(
             "  re-failed {} of the {} by now; they return to {} as new letters",
@@ -277,6 +278,14 @@ fn refailed(end: &End, screen: &RunScreen) -> String {
             number(end.counts.moved),
             screen.queue
         ),
+    }
+}
+
+/// Why nobody knows what came back.
+fn why_unknown(end: &End) -> String {
+    match &end.refailed_fault {
+        Some(error) => format!("could not {}: {}", error.action, error.message),
+        None => "looking for them would cost something here".to_owned(),
     }
 }
 
@@ -339,7 +348,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "next": it.next,
     });
     if it.end.refailed.is_none() {
-        document["unknown"] = json!({"refailed": "looking for them would cost something here"});
+        document["unknown"] = json!({"refailed": why_unknown(it.end)});
     }
     if let Some(trimmed) = &it.end.trimmed {
         document["trimmed"] = json!(trimmed);

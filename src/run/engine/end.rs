@@ -22,9 +22,9 @@ pub enum Cause {
     Errors(Option<BrokerError>),
     /// So many of the moved letters died again.
     Refailed {
-        /// Died again.
+        /// Died again since the part began.
         count: u64,
-        /// Of so many moved.
+        /// Of so many moved in it.
         of: u64,
         /// The limit, as a part of one.
         limit: f64,
@@ -48,6 +48,8 @@ pub struct End {
     pub not_seen: u64,
     /// Died again by now, where looking costs nothing.
     pub refailed: Option<u64>,
+    /// Why nobody knows, if looking for them failed.
+    pub refailed_fault: Option<BrokerError>,
     /// How long this part took.
     pub took: Duration,
     /// Moved in this part.
@@ -85,18 +87,14 @@ impl Engine<'_> {
         if !lost {
             self.close_intents()?;
         }
-        if self.looks_at_refailed
-            && let Ok(Some(count)) = self.job.mover.refailed().await
-        {
-            self.refailed = Some(count);
-        }
+        self.look_at_refailed().await;
         let tally = self.machine.tally();
         let counts = self.count().await?;
         let progress = self.progress();
         self.job.observer.see(&Event::Progress(progress));
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
         let yielded = self.yielding.total(self.job.clock.elapsed());
-        let moved_now = self.machine.tally().moved.saturating_sub(self.moved_before);
+        let moved_now = self.moved_now();
         // Only behind a run that came to its end by itself: whatever stopped it may be what a person looks at next.
         let trimmed = match self.job.settings.trim && self.cause.is_none() {
             false => None,
@@ -120,7 +118,8 @@ impl Engine<'_> {
             counts,
             unsettled: tally.unsettled,
             not_seen: tally.not_seen,
-            refailed: self.refailed,
+            refailed: self.refailed.all,
+            refailed_fault: self.refailed.fault,
             took,
             moved_now,
             trimmed,

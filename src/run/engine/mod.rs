@@ -9,6 +9,7 @@ mod lines;
 mod looks;
 mod record;
 mod recover;
+mod refailed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use lines::Lines;
 
 use copies::{Copies, Copy};
 use looks::{Look, Looks, Trash};
+use refailed::Refailed;
 
 use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
@@ -45,7 +47,7 @@ pub struct Settings {
     pub ramp: Duration,
     /// Errors in a row that stop the run; 0 is never.
     pub max_errors: u32,
-    /// Part of the moved letters, of 20 at least, that may die again before the run stops; `None`: not looked at.
+    /// Part of the moved letters, of 20 at least, that may die again before the run stops; `None`: they are only counted.
     pub stop_on_refail: Option<f64>,
     /// Letters that are gone are skipped, and their groups go on.
     pub allow_gone: bool,
@@ -106,6 +108,8 @@ pub struct Job<'a> {
     pub planned: u64,
     /// Kept by rules known before: skipped, held.
     pub kept: (u64, u64),
+    /// Letters that had died again by the end of the parts before, as recorded.
+    pub refailed_before: u64,
     /// The broker's session.
     pub mover: Box<dyn Mover>,
     /// How.
@@ -158,8 +162,7 @@ struct Engine<'a> {
     asked: Option<Duration>,
     overdue: Option<u64>,
     last_success: Duration,
-    refailed: Option<u64>,
-    looks_at_refailed: bool,
+    refailed: Refailed,
     cause: Option<Cause>,
     moved_before: u64,
     /// What other runs moved since this one began, once a resume asked for it.
@@ -189,7 +192,6 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
     let pace = Pace::new(job.settings.rate, job.settings.ramp, Arc::clone(&job.clock));
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
-    let looks = job.settings.stop_on_refail.is_some();
     let copies = Copies::new(job.channel, &job.run, Arc::clone(&job.clock));
     let looker = if transaction { job.mover.looker().await } else { None };
     let mut engine = Engine {
@@ -211,8 +213,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         asked: None,
         overdue: Some(0),
         last_success: now,
-        refailed: None,
-        looks_at_refailed: looks,
+        refailed: Refailed::default(),
         cause: None,
         moved_before: 0,
         elsewhere: None,
@@ -301,6 +302,7 @@ impl Engine<'_> {
         if let Some(orders) = self.job.resume {
             self.recover(orders).await?;
             failpoint::hit("recovered");
+            self.look_at_refailed().await;
         }
         loop {
             if let Some(fault) = self.fault.take() {
@@ -444,29 +446,19 @@ impl Engine<'_> {
             Some(Wish::Stop) => self.stop(Cause::StoppedFromOutside),
             None => {}
         }
-        if self.looks_at_refailed {
-            match self.job.mover.refailed().await {
-                Ok(Some(count)) => {
-                    self.refailed = Some(count);
-                    let moved = self.machine.tally().moved;
-                    if let Some(limit) = self.job.settings.stop_on_refail
-                        && moved >= 20
-                        && count as f64 >= limit * moved as f64
-                        && count > 0
-                    {
-                        self.stop(Cause::Refailed { count, of: moved, limit });
-                    }
-                }
-                // Looking would cost something, or does not work: the end says "unknown".
-                Ok(None) | Err(_) => self.looks_at_refailed = false,
-            }
-        }
+        self.look_at_refailed().await;
+        self.judge_refailed();
         let counts = self.counts_so_far();
         let unsettled = self.machine.tally().unsettled;
         let begun = self.job.clock.elapsed();
         self.job.ledger.note_progress(self.job.number, &counts, unsettled, self.job.clock.now())?;
         self.recording += self.job.clock.elapsed().saturating_sub(begun);
         Ok(())
+    }
+
+    /// Moved in this part.
+    fn moved_now(&self) -> u64 {
+        self.machine.tally().moved.saturating_sub(self.moved_before)
     }
 
     /// Stops in order, the first cause counts.
@@ -501,14 +493,14 @@ impl Engine<'_> {
     fn progress(&self) -> Progress {
         let counts = self.counts_so_far();
         let took = self.job.clock.elapsed().saturating_sub(self.begun);
-        let moved_now = counts.moved.saturating_sub(self.moved_before);
+        let moved_now = self.moved_now();
         let rate = if took.is_zero() { 0.0 } else { moved_now as f64 / took.as_secs_f64() };
         Progress {
             counts,
             moved_now,
             rate,
             allowed: self.pace.now_per_second(),
-            refailed: self.refailed,
+            refailed: self.refailed.all,
             yields_to: self.overdue.filter(|_| self.yielding.yields()),
             took,
         }

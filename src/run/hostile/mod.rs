@@ -172,6 +172,7 @@ fn schedule_but(hostile: &Hostile, settings: &Settings, kept: &[u64]) -> Outcome
                 manifest: Lines::of(Reader::open(&path).unwrap()),
                 planned,
                 kept: (0, kept.len() as u64),
+                refailed_before: 0,
                 mover,
                 settings: settings.clone(),
                 resume: (parts > 1).then(Orders::default),

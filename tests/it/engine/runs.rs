@@ -1,6 +1,8 @@
 //! `runs`: what it says of runs that died, that were resumed at another rate, that nobody knows.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Duration;
 
 use super::Shop;
 
@@ -94,9 +96,7 @@ fn a_stale_manifest_names_the_run_that_moved_its_letters() {
 fn a_run_yields_to_the_relay_and_goes_on_where_nobody_serves_the_tiers() {
     let shop = Shop::new();
     shop.bury_many(3);
-    shop.application()
-        .send("orders.retry-5s", &[super::letter(None, 99)], std::time::Duration::from_millis(1))
-        .unwrap();
+    shop.application().send("orders.retry-5s", &[super::letter(None, 99)], Duration::from_millis(1)).unwrap();
     let db = rusqlite::Connection::open(shop.path()).unwrap();
     db.execute("UPDATE letter SET due = due - 60000 WHERE due > 0", []).unwrap();
     let run =
@@ -176,4 +176,78 @@ fn what_to_do_next_is_something_that_can_be_done() {
         refused.says("another run selects it anew") && refused.says("next  redrive inspect orders"),
         "{refused}"
     );
+}
+
+/// Runs a line beside a consumer that sends every letter it gets back to the dead-letter queue.
+fn refused_by_everyone(shop: &Shop, line: &str) -> (Option<i32>, serde_json::Value) {
+    let line: Vec<&str> = line.split(' ').collect();
+    let mut child = shop.env.command(&line).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut application = shop.application();
+    while child.try_wait().unwrap().is_none() {
+        for delivery in application.receive("orders", 10, None).unwrap() {
+            let message = delivery.message.clone();
+            application.ack(&delivery.receipt).unwrap();
+            application.send("orders.dlq", &[message], Duration::ZERO).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), report)
+}
+
+#[test]
+fn a_resume_is_judged_by_what_dies_in_it_and_can_be_told_not_to_stop() {
+    let shop = Shop::new();
+    shop.bury(&(0..150).map(|n| super::letter(None, n)).collect::<Vec<_>>());
+    let run = "run orders --limit all --rate 40/s --reason x --yes -o json";
+    let (code, report) = refused_by_everyone(&shop, run);
+    assert_eq!(code, Some(12), "{report}");
+    let first = report["counts"]["moved"].as_u64().unwrap();
+    assert!(report["refailed"].as_u64().unwrap() * 5 >= first, "{report}");
+    // Twenty more are moved before it is judged again, by those alone.
+    let id = shop.latest();
+    let (code, report) = refused_by_everyone(&shop, &format!("resume {id} --yes -o json"));
+    assert_eq!(code, Some(12), "{report}");
+    let second = report["counts"]["moved"].as_u64().unwrap();
+    assert!(second >= first + 20, "{first} and then {second}: {report}");
+    // Told not to stop it does not, and counts all the same.
+    let events = format!("resume {id} --yes --stop-on-refail off --rate 20/s --max-errors 7 -o json");
+    let (code, report) = refused_by_everyone(&shop, &events);
+    assert_eq!((code, &report["counts"]["moved"]), (Some(0), &150.into()), "{report}");
+    assert!(report["refailed"].as_u64().unwrap() > 100 && report["unknown"].is_null(), "{report}");
+    let audit = shop.line(&format!("runs show {id} -o json")).ok().json();
+    let text = |what: &str| {
+        let events = audit["events"].as_array().unwrap();
+        events.iter().find(|event| event["what"] == what).map(|event| event["text"].clone())
+    };
+    assert_eq!(text("stop on re-fail changed"), Some("20% to off".into()), "{audit}");
+    assert_eq!(text("max errors changed"), Some("5 to 7".into()), "{audit}");
+}
+
+#[test]
+fn a_resume_that_nothing_died_in_is_not_stopped_by_what_had_died_before() {
+    let shop = Shop::new();
+    shop.bury(&(0..120).map(|n| super::letter(None, n)).collect::<Vec<_>>());
+    let (code, report) =
+        refused_by_everyone(&shop, "run orders --limit all --rate 40/s --reason x --yes -o json");
+    assert_eq!(code, Some(12), "{report}");
+    let died = report["refailed"].as_u64().unwrap();
+    let resumed = shop.line(&format!("resume {} --yes --rate 40/s -o json", shop.latest())).ok().json();
+    assert_eq!(resumed["counts"]["moved"], 120, "{resumed}");
+    assert!(resumed["refailed"].as_u64().unwrap() >= died, "what died before is still told: {resumed}");
+}
+
+#[test]
+fn what_a_refused_resume_says_to_type_is_whole() {
+    let shop = Shop::new();
+    shop.bury_many(20);
+    let killed = shop.env.command(RUN).env("REDRIVE_FAILPOINT", "after_transfer:2").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    let id = shop.latest();
+    let flags = "--allow-stale --take-over --rate 5/s --max-errors 7 --stop-on-refail 2.5% --reason y";
+    let refused = shop.line(&format!("resume {id} {flags}"));
+    assert_eq!(refused.code, Some(4), "{refused}");
+    let words: Vec<&str> = refused.err.split_whitespace().collect();
+    assert!(words.join(" ").contains(flags), "{refused}");
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::units::{number, short_second, when};
 use super::{Cell, Column, Line, Style, Table, Ui};
 use crate::clock::Time;
-use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Writes};
+use crate::ledger::{Ledger, LedgerError, LetterState, RunRow, RunState, Writes};
 use crate::manifest::Reader;
 use crate::render::run::{reason, rough_seconds, six};
 
@@ -133,7 +133,21 @@ pub fn show(
     }
     let most = if full { usize::MAX } else { 40 };
     let mut after = 0;
-    let mut shown = 0;
+    let (mut shown, mut unasked) = (0, 0);
+    if !alive {
+        each_intended(ledger, row, |open| {
+            unasked += 1;
+            if shown == most {
+                return;
+            }
+            shown += 1;
+            let event = open.event_id.as_deref().map(|id| format!("  {}", super::cut(id, 24)));
+            let group = open.group.as_deref().map(|group| format!("  {}", super::cut(group, 24)));
+            let (event, group) = (event.unwrap_or_default(), group.unwrap_or_default());
+            let what = "in doubt   sent, answer not recorded";
+            ui.say_folded(format!("  {what}{event}{group}  {}", open.letter), 12);
+        })?;
+    }
     'pages: loop {
         let page = ledger.notes(row.n, after, 1000)?;
         let Some(last) = page.last() else { break };
@@ -174,8 +188,17 @@ pub fn show(
     if full {
         moved_letters(ui, ledger, row)?;
     }
-    if row.counts.in_doubt > 0 && !alive {
-        super::run::doubt(ui, &row.broker, row.counts.in_doubt);
+    let asked = row.counts.in_doubt.saturating_sub(unasked);
+    if asked > 0 && !alive {
+        super::run::doubt(ui, &row.broker, asked);
+    }
+    if unasked > 0 {
+        ui.note(format!(
+            "{} in doubt until resume asks {} what came of {}; nobody has asked yet.",
+            if unasked == 1 { "1 is".to_owned() } else { format!("{} are", number(unasked)) },
+            row.broker,
+            if unasked == 1 { "it" } else { "them" },
+        ));
     }
     let _ = now;
     ui.next(next);
@@ -190,9 +213,24 @@ fn last_host(ledger: &Ledger, row: &RunRow) -> Result<Option<String>, LedgerErro
     Ok(who.rsplit_once('@').map(|(_, host)| host.to_owned()))
 }
 
+/// Letters that a process left without word whether they went: in doubt, though nobody has written so yet.
+fn each_intended(
+    ledger: &Ledger,
+    row: &RunRow,
+    mut each: impl FnMut(&crate::ledger::OpenLetter),
+) -> Result<(), LedgerError> {
+    let mut after = 0;
+    loop {
+        let page = ledger.open_letters(row.n, after, 1000)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.seq;
+        page.iter().filter(|open| open.state == LetterState::Intended).for_each(&mut each);
+    }
+}
+
 fn moved_letters(ui: &mut Ui, ledger: &Ledger, row: &RunRow) -> Result<(), LedgerError> {
     each_line(ledger, row, |line, state| {
-        if matches!(state, crate::ledger::LetterState::Settled | crate::ledger::LetterState::Published) {
+        if matches!(state, LetterState::Settled | LetterState::Published) {
             let event = line.event_id.as_deref().map(|id| format!("  {}", super::cut(id, 24)));
             ui.say(format!("  moved     {}{}", line.letter, event.unwrap_or_default()));
         }
@@ -202,7 +240,7 @@ fn moved_letters(ui: &mut Ui, ledger: &Ledger, row: &RunRow) -> Result<(), Ledge
 fn each_line(
     ledger: &Ledger,
     row: &RunRow,
-    mut each: impl FnMut(crate::manifest::Line, crate::ledger::LetterState),
+    mut each: impl FnMut(crate::manifest::Line, LetterState),
 ) -> Result<(), LedgerError> {
     let path = ledger.manifest_path(&row.id)?;
     let mut writes = Writes::of(row.n);
@@ -233,12 +271,13 @@ fn audit(
     }
     each_line(ledger, row, |line, state| {
         let note = notes.get(&line.seq);
-        let moved =
-            matches!(state, crate::ledger::LetterState::Settled | crate::ledger::LetterState::Published);
-        let outcome = match note {
-            _ if moved => "moved",
-            Some(note) => note.outcome.as_str(),
-            None => "untouched",
+        let outcome = match (state, note) {
+            (LetterState::Settled | LetterState::Published, _) => "moved",
+            // Its copy may be there; while the process lives it is about to say.
+            (LetterState::Intended, _) if alive => "in_flight",
+            (LetterState::Intended | LetterState::InDoubt, _) => "in_doubt",
+            (_, Some(note)) => note.outcome.as_str(),
+            (_, None) => "untouched",
         };
         letters.push(json!({
             "seq": line.seq,

@@ -178,6 +178,33 @@ fn what_to_do_next_is_something_that_can_be_done() {
     );
 }
 
+#[test]
+fn a_letter_that_a_killed_run_may_have_sent_is_named_in_doubt() {
+    let shop = Shop::new();
+    shop.bury_many(40);
+    let line = [RUN, &["--without-transactions"]].concat();
+    let killed = shop.env.command(&line).env("REDRIVE_FAILPOINT", "after_send:3").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    let run = shop.latest();
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    let letters = audit["letters"].as_array().unwrap();
+    for outcome in ["moved", "in_doubt", "untouched"] {
+        let named = letters.iter().filter(|letter| letter["outcome"] == outcome).count();
+        assert_eq!(audit["counts"][outcome], named, "{outcome}: {audit}");
+    }
+    let doubted: Vec<_> = letters.iter().filter(|letter| letter["outcome"] == "in_doubt").collect();
+    assert!(!doubted.is_empty() && doubted.iter().all(|letter| letter["state"] == "intended"), "{audit}");
+    let shown = shop.line(&format!("runs show {run}")).ok();
+    assert!(shown.says("in doubt   sent, answer not recorded"), "{shown}");
+    let rows = shown.out.lines().filter(|line| line.starts_with("  in doubt ")).count();
+    assert_eq!(rows, doubted.len(), "{shown}");
+    for letter in doubted {
+        assert!(shown.says(letter["letter"].as_str().unwrap()), "{shown}");
+    }
+    // Nothing was looked up yet, so nothing is said of what the broker could not tell.
+    assert!(shown.says("nobody has asked yet") && !shown.says("could not tell"), "{shown}");
+}
+
 /// Runs a line beside a consumer that sends every letter it gets back to the dead-letter queue.
 fn refused_by_everyone(shop: &Shop, line: &str) -> (Option<i32>, serde_json::Value) {
     let line: Vec<&str> = line.split(' ').collect();

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::sending::ledger_error;
 use super::{Chosen, CommandError, Context};
 use crate::ledger::Ledger;
-use crate::manifest::{Head, Reader};
+use crate::manifest::{Head, Reader, Why};
+use crate::render::run::first_of;
 use crate::run::prepare::Prepared;
 
 /// A manifest that was read and whose every line is as it was frozen.
@@ -70,6 +71,7 @@ impl Frozen {
     /// [4], with who moved them, as far as that is known.
     pub fn stale(
         &self,
+        ctx: &Context,
         prepared: &Prepared,
         allowed: bool,
         typed: &[String],
@@ -82,20 +84,27 @@ impl Frozen {
         let mut what = Vec::new();
         if found.gone > 0 {
             let moved = who_moved().map(|run| format!(", moved by {run}")).unwrap_or_default();
-            what.push(format!("{} of {} letters are gone{moved}", found.gone, self.count));
+            let named = first_of(prepared.summary.named(Why::Gone), found.gone);
+            what.push(format!("{} of {} letters are gone{moved}: {named}", found.gone, self.count));
         }
         if found.changed > 0 {
-            what.push(format!("{} of {} are not what they were", found.changed, self.count));
+            let named = first_of(prepared.summary.named(Why::Changed), found.changed);
+            what.push(format!("{} of {} are not what they were: {named}", found.changed, self.count));
+        }
+        let letters = |why: Why| {
+            let named = prepared.summary.named(why).iter();
+            named.map(move |letter| serde_json::json!({"letter": letter, "why": why.word()}))
+        };
+        let error = CommandError::refused(format!("{} is stale: {}", self.shown, what.join("; ")))
+            .problems(letters(Why::Gone).chain(letters(Why::Changed)).collect());
+        let at = self.head.at.format("%Y-%m-%d %H:%M:%SZ");
+        if found.same == 0 {
+            let hint = format!("Frozen at {at}. No letter of it can be sent any more; what is there now:");
+            return Err(error.hint(hint).next(ctx.command(&["inspect", &self.head.channel])));
         }
         let mut next = typed.to_vec();
         next.push("--allow-stale".to_owned());
-        Err(CommandError::refused(format!("{} is stale: {}", self.shown, what.join(", ")))
-            .hint(format!(
-                "Frozen at {}. To run the other {}:",
-                self.head.at.format("%Y-%m-%d %H:%M:%SZ"),
-                found.same
-            ))
-            .next(next))
+        Err(error.hint(format!("Frozen at {at}. To run the other {}:", found.same)).next(next))
     }
 }
 
@@ -113,7 +122,11 @@ pub fn who_moved(ledger: &Path, key: &str, frozen: &Frozen) -> Option<String> {
     let words: Vec<String> = match runs.len() {
         0 => return None,
         1 => runs.into_keys().map(|run| format!("run {run}")).collect(),
-        _ => runs.into_iter().take(4).map(|(run, letters)| format!("run {run} ({letters})")).collect(),
+        all => {
+            let told = runs.into_iter().take(4).map(|(run, letters)| format!("run {run} ({letters})"));
+            let more = (all > 4).then(|| format!("{} more", all - 4));
+            told.chain(more).collect()
+        }
     };
     Some(words.join(", "))
 }

@@ -204,7 +204,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     )
     .await?;
     if let Some(frozen) = &frozen {
-        frozen.stale(&prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
+        frozen.stale(ctx, &prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
     let source = match &frozen {

@@ -27,7 +27,7 @@ pub use moved::MovedBefore;
 pub use note::Note;
 pub use overtaken::After;
 pub use runs::{Counts, NewRun, RunEvent, RunRow, RunState, Wish};
-pub use scratch::{Found, Group, Judged, Scratch, Seen, Summary};
+pub use scratch::{Found, Group, Judged, NAMED_MAX, Scratch, Seen, Summary};
 pub use state::LetterState;
 
 /// Version of the file's layout.

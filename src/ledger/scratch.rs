@@ -76,10 +76,28 @@ pub struct Summary {
     pub groups_selected: u64,
     /// Letters to be sent whose event id another letter to be sent has too, with the same body.
     pub repeated: u64,
-    /// Held groups with most letters: group, letters, the letter waited for and its cause.
+    /// The first of those, [`NAMED_MAX`] at most, with their event ids.
+    pub repeated_named: Vec<(String, String)>,
+    /// The first of those that are settled unsent, [`NAMED_MAX`] at most.
+    pub twins_named: Vec<String>,
+    /// The first letters that are kept for each reason, [`NAMED_MAX`] at most.
+    pub kept_named: Vec<(Why, Vec<String>)>,
+    /// Held groups with most letters, [`NAMED_MAX`] at most: group, letters, the letter waited for and its cause.
     pub waiting: Vec<Group>,
+    /// Held groups that are not among them.
+    pub waiting_more: u64,
     /// Bytes to be sent.
     pub bytes: u64,
+}
+
+/// Letters, and groups, that are named one by one; of more only the number is told.
+pub const NAMED_MAX: usize = 100;
+
+impl Summary {
+    /// The first letters that are kept for a reason.
+    pub fn named(&self, why: Why) -> &[String] {
+        self.kept_named.iter().find(|(kept, _)| *kept == why).map_or(&[], |(_, named)| named)
+    }
 }
 
 /// A group that is held.
@@ -392,9 +410,9 @@ impl Scratch {
         }
         let mut waiting = self.sql.prepare(
             "SELECT l.gtext, count(*), other.letter, other.cause FROM l JOIN l AS other ON other.n = l.behind \
-             WHERE l.sel = 1 AND l.kept = ?1 GROUP BY l.grp ORDER BY count(*) DESC, l.n LIMIT 4",
+             WHERE l.sel = 1 AND l.kept = ?1 GROUP BY l.grp ORDER BY count(*) DESC, l.n LIMIT ?2",
         )?;
-        let rows = waiting.query_map([code(Why::Behind)], |row| {
+        let rows = waiting.query_map(params![code(Why::Behind), NAMED_MAX], |row| {
             Ok(Group {
                 group: row.get::<_, Option<String>>(0)?.unwrap_or_default(),
                 letters: row.get(1)?,
@@ -403,7 +421,38 @@ impl Scratch {
             })
         })?;
         summary.waiting = rows.collect::<rusqlite::Result<_>>()?;
+        let behind =
+            summary.kept.iter().find(|(why, ..)| *why == Why::Behind).map_or(0, |(.., groups)| *groups);
+        summary.waiting_more = behind.saturating_sub(summary.waiting.len() as u64);
+        self.names(&mut summary)?;
         Ok(summary)
+    }
+
+    /// Names the first letters of each kind that is told apart.
+    fn names(&self, summary: &mut Summary) -> Result<()> {
+        let first = |which: &str| -> Result<Vec<(String, Option<String>)>> {
+            // In the order of the queue, so that a scan ends with the last one that is named.
+            let query =
+                format!("SELECT letter, event FROM l WHERE sel = 1 AND {which} ORDER BY n LIMIT {NAMED_MAX}");
+            let mut query = self.sql.prepare(&query)?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        };
+        let letters = |which: &str| -> Result<Vec<String>> {
+            Ok(first(which)?.into_iter().map(|(letter, _)| letter).collect())
+        };
+        if summary.twins > 0 {
+            summary.twins_named = letters("twin IS NOT NULL")?;
+        }
+        if summary.repeated > 0 {
+            let named = first("kept IS NULL AND twins IS NOT NULL")?;
+            summary.repeated_named =
+                named.into_iter().map(|(letter, event)| (letter, event.unwrap_or_default())).collect();
+        }
+        for (why, ..) in &summary.kept {
+            summary.kept_named.push((*why, letters(&format!("kept = {}", code(*why)))?));
+        }
+        Ok(())
     }
 
     /// Calls `each` for every selected letter in order, numbered from 1.

@@ -198,6 +198,7 @@ fn m27_a_letter_behind_one_that_is_not_selected_is_held() {
     let summary = scratch.summary().unwrap();
     assert_eq!((summary.letters, summary.planned, summary.send, summary.groups), (5, 3, 2, 1));
     assert_eq!(summary.waiting[0].waits_for, "a1");
+    assert_eq!((summary.named(Why::Behind), summary.waiting_more), (&["a2".to_owned()][..], 0));
 }
 
 #[test]
@@ -228,8 +229,28 @@ fn same_id_other_body_is_held_and_same_body_is_a_twin() {
         assert_eq!(lines[1].kept.as_ref().unwrap().why, Why::Conflict);
         assert_eq!(lines[2].twins, dedupe);
         assert_eq!(lines[3].twin_of, dedupe.then_some(3));
-        assert_eq!(scratch.summary().unwrap().repeated, 2);
+        let summary = scratch.summary().unwrap();
+        assert_eq!(summary.repeated, 2);
+        let named = |letter: &str| (letter.to_owned(), "e2".to_owned());
+        assert_eq!(summary.repeated_named, [named("y1"), named("y2")]);
+        assert_eq!(summary.named(Why::Conflict), ["x1", "x2"]);
+        assert_eq!(summary.twins_named, ["y2"][usize::from(!dedupe)..]);
     }
+}
+
+#[test]
+fn of_many_the_first_are_named_and_the_others_counted() {
+    let mut scratch = Scratch::new().unwrap();
+    for n in 0..NAMED_MAX + 7 {
+        let group = format!("G-{n}");
+        scratch.add(&seen(&format!("a{n}"), Some(&group), false)).unwrap();
+        scratch.add(&seen(&format!("b{n}"), Some(&group), true)).unwrap();
+    }
+    scratch.judge(PLAIN).unwrap();
+    let summary = scratch.summary().unwrap();
+    assert_eq!((summary.waiting.len(), summary.waiting_more), (NAMED_MAX, 7));
+    assert_eq!(summary.named(Why::Behind).len(), NAMED_MAX);
+    assert_eq!(summary.named(Why::Behind)[..2], ["b0", "b1"]);
 }
 
 #[test]

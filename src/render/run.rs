@@ -5,7 +5,7 @@ pub mod bulk;
 mod ended;
 mod watch;
 
-pub use before::{Before, Left, before, dry_run, nothing_to_send, resuming, selected};
+pub use before::{Before, Left, before, dry_run, first_of, nothing_to_send, resuming, selected};
 pub use ended::{Ended, MOST_NOTES, doubt, ended, left_at_once, reason, rough_seconds, six};
 pub use watch::Watch;
 

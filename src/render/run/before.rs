@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::clock::{Time, rough};
-use crate::ledger::{RunRow, Summary};
+use crate::ledger::{NAMED_MAX, RunRow, Summary};
 use crate::manifest::{Head, OrderPolicy, Why};
 use crate::render::units::{bytes, count, moment, number, when};
 use crate::render::{Line, Ui};
@@ -86,6 +86,8 @@ fn behind_the_count(line: &str) -> usize {
 
 /// Reasons that are told one by one; `show` tells that of each letter.
 const MOST_TOLD: usize = 3;
+/// Held groups that are told one by one; JSON has more of them.
+const GROUPS_TOLD: usize = 4;
 
 fn words(why: Why) -> &'static str {
     match why {
@@ -156,25 +158,27 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     if summary.twins > 0 {
         lines.push(
             format!(
-                "settle    {:>3} unsent: equal letters, one of each is sent (--dedupe)",
-                number(summary.twins)
+                "settle    {:>3} unsent: equal letters, one of each is sent (--dedupe): {}",
+                number(summary.twins),
+                first_of(&summary.twins_named, summary.twins)
             )
             .into(),
         );
     }
     for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| !why.holds()) {
-        lines.push(kept("skip", *why, *letters, *groups));
+        lines.push(kept("skip", *why, *letters, *groups, summary));
         if *why == Why::Refused {
             let told = &it.prepared.refusals[..it.prepared.refusals.len().min(MOST_TOLD)];
             for (words, letters) in told {
                 lines.push(format!("          {:>5}  {words}", number(*letters)).into());
             }
+            lines.extend(and_more(it.prepared.refusals.len(), told.len(), ("reason", "reasons")));
         }
     }
     for (why, letters, groups) in summary.kept.iter().filter(|(why, ..)| why.holds()) {
-        lines.push(kept("hold", *why, *letters, *groups));
+        lines.push(kept("hold", *why, *letters, *groups, summary));
         if *why == Why::Behind {
-            for group in &summary.waiting {
+            for group in summary.waiting.iter().take(GROUPS_TOLD) {
                 lines.push(
                     format!(
                         "          {:>5}  {}  waits for {}, cause {}",
@@ -186,6 +190,8 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
                     .into(),
                 );
             }
+            let all = summary.waiting.len().saturating_add(summary.waiting_more as usize);
+            lines.extend(and_more(all, GROUPS_TOLD, ("group", "groups")));
         }
     }
     lines.extend(overtaken(&it.prepared.overtaken, summary));
@@ -207,12 +213,18 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     if it.order == OrderPolicy::Group && it.locks_groups {
         lines.push("order     among these letters only: what is sent meanwhile comes between them".into());
     }
-    for (what, letters) in it.prepared.prospects.iter().take(3) {
+    for (what, letters) in it.prepared.prospects.iter().take(MOST_TOLD) {
         lines.push(format!("          {} of them with {what}", number(*letters)).into());
     }
+    lines.extend(and_more(it.prepared.prospects.len(), MOST_TOLD, ("kind", "kinds")));
     let repeated = match summary.repeated {
         0 => String::new(),
-        repeated => format!("; {} share an event id and a body with another (--dedupe)", number(repeated)),
+        repeated => {
+            let named: Vec<String> =
+                summary.repeated_named.iter().map(|(letter, _)| letter.clone()).collect();
+            let share = format!("{} share an event id and a body with another", number(repeated));
+            format!("; {share} (--dedupe): {}", first_of(&named, repeated))
+        }
     };
     lines.push(
         format!("checked   duplicates, id conflicts, size, redriven before, open in other runs{repeated}")
@@ -285,9 +297,33 @@ fn time(it: &Before<'_>) -> String {
     }
 }
 
-fn kept(word: &str, why: Why, letters: u64, groups: u64) -> Line {
+fn kept(word: &str, why: Why, letters: u64, groups: u64, summary: &Summary) -> Line {
     let groups = if groups == 0 { String::new() } else { format!(" ({})", count(groups, "group", "groups")) };
-    format!("{word:<6}{:>7} {}{groups}", number(letters), words(why)).into()
+    format!("{word:<6}{:>7} {}{groups}{}", number(letters), words(why), who(why, letters, summary)).into()
+}
+
+/// The names of those that only somebody can judge who looks at them.
+fn who(why: Why, letters: u64, summary: &Summary) -> String {
+    match why {
+        Why::Gone | Why::Changed | Why::Conflict => format!(": {}", first_of(summary.named(why), letters)),
+        _ => String::new(),
+    }
+}
+
+/// `m1, m2, m3 and 4 more`: the first of `all` letters, by name.
+pub fn first_of(named: &[String], all: u64) -> String {
+    let told = &named[..named.len().min(MOST_TOLD)];
+    match all.saturating_sub(told.len() as u64) {
+        0 => told.join(", "),
+        more => format!("{} and {} more", told.join(", "), number(more)),
+    }
+}
+
+/// `and 3 more groups`, below a list of which only the first are shown.
+fn and_more(all: usize, told: usize, (one, many): (&str, &str)) -> Option<Line> {
+    let more = all.saturating_sub(told);
+    let what = if more == 1 { one } else { many };
+    (more > 0).then(|| format!("                 and {} more {what}", number(more as u64)).into())
 }
 
 /// The same, at the end of which nothing was sent.
@@ -303,9 +339,17 @@ pub fn dry_run(ui: &mut Ui, it: &Before<'_>, real: &[String]) {
 /// What stays, by reason; refusals with their reasons in words, the most frequent.
 fn kept_json(prepared: &Prepared) -> Vec<serde_json::Value> {
     let entry = |(why, letters, groups): &(Why, u64, u64)| {
-        let mut entry = json!({"why": why.word(), "held": why.holds(), "letters": letters, "groups": groups});
+        let named = prepared.summary.named(*why);
+        let mut entry = json!({
+            "why": why.word(),
+            "held": why.holds(),
+            "letters": letters,
+            "groups": groups,
+            "named": named,
+            "more": letters.saturating_sub(named.len() as u64),
+        });
         if *why == Why::Refused {
-            let told = prepared.refusals.iter().take(MOST_TOLD);
+            let told = prepared.refusals.iter().take(NAMED_MAX);
             entry["reasons"] =
                 told.map(|(words, letters)| json!({"words": words, "letters": letters})).collect();
         }
@@ -332,6 +376,11 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         .iter()
         .map(|g| json!({"group": g.group, "letters": g.letters, "waits_for": g.waits_for, "cause": g.cause}))
         .collect();
+    let repeated: Vec<_> = summary
+        .repeated_named
+        .iter()
+        .map(|(letter, event)| json!({"letter": letter, "event_id": event}))
+        .collect();
     json!({
         "schema": "redrive.run.v1",
         "dry_run": true,
@@ -353,7 +402,10 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "bytes": summary.bytes,
         "kept": kept,
         "waiting": waiting,
+        "waiting_more": summary.waiting_more,
         "repeated": summary.repeated,
+        "repeated_named": repeated,
+        "settled_unsent_named": summary.twins_named,
         "misplaced": {"letters": it.prepared.misplaced.letters, "named": it.prepared.misplaced.named},
         "overtaken": overtaken_json(&it.prepared.overtaken),
         "looking": it.prepared.cost,
@@ -431,7 +483,11 @@ pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out
             Why::Behind => "an earlier letter of the group is not selected or stays",
             other => words(*other),
         };
-        ui.note(format!("{} of them{groups} would be {verb}: {text}.", number(*letters)));
+        ui.note(format!(
+            "{} of them{groups} would be {verb}: {text}{}.",
+            number(*letters),
+            who(*why, *letters, summary)
+        ));
     }
     if summary.planned == 0 {
         ui.note(format!("No manifest was written; {} is unchanged.", head.queue));

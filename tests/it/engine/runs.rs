@@ -81,15 +81,64 @@ fn a_stale_manifest_names_the_run_that_moved_its_letters() {
     let run = shop.latest();
     let stale = shop.line("run m.jsonl --yes");
     assert_eq!(stale.code, Some(4), "{stale}");
-    assert!(stale.says(&format!("m.jsonl is stale: 2 of 6 letters are gone, moved by run {run}")), "{stale}");
+    assert!(
+        stale.says(&format!("m.jsonl is stale: 2 of 6 letters are gone, moved by run {run}: m1, m2")),
+        "{stale}"
+    );
     let _ = shop.line("run orders --limit 1 --rate 1000/s --reason x --yes").ok();
     let stale = shop.line("run m.jsonl --yes");
     assert!(stale.says("3 of 6 letters are gone, moved by run "), "{stale}");
     assert!(stale.says(&format!("run {run} (2)")) && stale.says(" (1)"), "{stale}");
+    let stale = shop.line("run m.jsonl --yes -o json");
+    let problems: serde_json::Value = serde_json::from_str(stale.err.trim()).unwrap();
+    assert_eq!(problems["problems"][2], serde_json::json!({"letter": "m3", "why": "gone"}), "{stale}");
     // By nobody that this ledger knows of: then nothing is said.
     std::fs::remove_dir_all(shop.env.path("ledger.db.runs")).unwrap();
     let stale = shop.line("run m.jsonl --yes");
     assert!(stale.says("letters are gone") && !stale.says("moved by"), "{stale}");
+}
+
+#[test]
+fn a_manifest_of_which_nothing_is_left_is_not_offered_again() {
+    let shop = Shop::new();
+    shop.bury_many(5);
+    let _ = shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let _ = shop.line("run orders --limit all --rate 1000/s --reason x --yes").ok();
+    let stale = shop.line("run m.jsonl --yes");
+    assert_eq!(stale.code, Some(4), "{stale}");
+    assert!(stale.says("m1, m2, m3 and 2 more"), "{stale}");
+    assert!(stale.says("No letter of it can be sent any more"), "{stale}");
+    assert!(stale.says("next  redrive inspect orders") && !stale.says("--allow-stale"), "{stale}");
+}
+
+#[test]
+fn what_is_told_apart_is_named_and_of_more_the_number_is_said() {
+    let shop = Shop::new();
+    // Six groups of three, of which the first is not selected, and five that are equal.
+    let letters: Vec<_> = (0..6)
+        .flat_map(|group| (0..3).map(move |n| super::letter(Some(format!("G-{group}")), group * 3 + n)))
+        .collect();
+    shop.bury(&letters);
+    let equal = super::letter(None, 100);
+    shop.bury(&[equal.clone(), equal.clone(), equal.clone(), equal.clone(), equal]);
+    let unlike: Vec<String> = (0..6).map(|group| format!("id != \"ev-{}\"", group * 3)).collect();
+    let where_ = unlike.join(" and ");
+    let dry = ["run", "orders", "--limit", "all", "--where", &where_, "--dry-run"];
+    let text = shop.env.run(&dry).ok();
+    assert!(text.says("and 2 more groups"), "{text}");
+    let flat = |run: &crate::cli::Run| run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "5 share an event id and a body with another (--dedupe): m19, m20, m21 and 2 more";
+    assert!(flat(&text).contains(told), "{text}");
+    let json = shop.env.run(&[&dry[..], &["-o", "json"]].concat()).ok().json();
+    assert_eq!((json["waiting"].as_array().unwrap().len(), &json["waiting_more"]), (6, &0.into()), "{json}");
+    let named = &json["repeated_named"];
+    assert_eq!(named.as_array().unwrap().len(), 5, "{json}");
+    assert_eq!(named[4], serde_json::json!({"letter": "m23", "event_id": "ev-100"}));
+    let behind = json["kept"].as_array().unwrap().iter().find(|kept| kept["why"] == "behind").unwrap();
+    assert_eq!((behind["named"].as_array().unwrap().len(), &behind["more"]), (12, &0.into()), "{json}");
+    let settled = shop.env.run(&[&dry[..], &["--dedupe"]].concat()).ok();
+    let told = "settle 4 unsent: equal letters, one of each is sent (--dedupe): m20, m21, m22 and 1 more";
+    assert!(flat(&settled).contains(told), "{settled}");
 }
 
 #[test]

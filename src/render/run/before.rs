@@ -98,7 +98,7 @@ fn words(why: Why) -> &'static str {
         Why::TooLarge => "larger than the broker takes",
         Why::NoGroup => "their ordering key was lost",
         Why::MovedBefore => {
-            "moved by an earlier run, and handed out again by the broker (--moved-before sends again)"
+            "moved by another run, and handed out again by the broker (--moved-before sends again)"
         }
         Why::Overtaken => "overtaken: a later message of their group is where they died",
         Why::Gone => "gone since they were selected",

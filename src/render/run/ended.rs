@@ -114,10 +114,18 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
     if it.end.counts.in_doubt > 0 {
         doubt(ui, &screen.broker, it.end.counts.in_doubt);
     }
-    if it.end.counts.untouched > 0 {
+    let untouched = it.end.counts.untouched;
+    if untouched > 0 && matches!(it.end.cause, Some(Cause::LockLost)) {
+        // How they are is no longer for this run to say: the other one may have moved them by now.
+        ui.note(format!(
+            "Whoever took {} over has the {} that this run did not come to. When it has ended, for what it left:",
+            screen.queue,
+            count(untouched, "letter", "letters")
+        ));
+    } else if untouched > 0 {
         ui.note(format!(
             "The {} as they were. To go on:",
-            count(it.end.counts.untouched, "untouched letter is", "untouched letters are")
+            count(untouched, "untouched letter is", "untouched letters are")
         ));
     }
     ui.next(it.next);
@@ -145,11 +153,15 @@ fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
         (None, RunState::Done) => run.bold("done").text(format!(": {moved} · {took}{parts}{}", speed(it))),
         (None, RunState::Failed) => run.red("failed").text(format!(": {moved} · {took}{parts}")),
         (None, RunState::Partial) => {
-            let stay = counts.planned - counts.moved;
+            let stay = counts.planned.saturating_sub(counts.moved + not_there(it.groups));
             run.bold("partial").text(format!(
-                ": {} moved, {} stay in {} · {took}{parts}{}",
+                ": {} moved, {} in {} · {took}{parts}{}",
                 number(counts.moved),
-                number(stay),
+                match stay {
+                    0 => "none stays".to_owned(),
+                    1 => "1 stays".to_owned(),
+                    stay => format!("{} stay", number(stay)),
+                },
                 screen.queue,
                 speed(it)
             ))
@@ -183,6 +195,14 @@ fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
             .bold("stopped")
             .text(format!(": another process took {} over · {moved} · {took}{parts}", screen.queue)),
     }
+}
+
+/// Letters that did not move and are not in the dead-letter queue either: gone, settled unsent, or moved by another
+/// run.
+fn not_there(groups: &[(String, String, u64)]) -> u64 {
+    let away =
+        |outcome: &str, code: &str| outcome == "skipped" && matches!(code, "gone" | "twin" | "moved_before");
+    groups.iter().filter(|(outcome, code, _)| away(outcome, code)).map(|(.., letters)| letters).sum()
 }
 
 fn speed(it: &Ended<'_>) -> String {
@@ -302,7 +322,7 @@ pub fn reason(code: &str) -> &str {
         "other_origin" => "died in another queue",
         "too_large" => "larger than the broker takes",
         "no_group" => "without their ordering key",
-        "moved_before" => "moved by an earlier run",
+        "moved_before" => "moved by another run",
         "overtaken" => "overtaken by a later message of its group",
         "gone" => "gone",
         "changed" => "not what they were",

@@ -64,11 +64,6 @@ pub struct End {
 
 impl Engine<'_> {
     pub(super) async fn close(mut self, result: Result<Stop, EngineError>) -> Result<End, EngineError> {
-        let lost = match &result {
-            Ok(_) => matches!(self.cause, Some(Cause::LockLost)),
-            Err(EngineError::Ledger(LedgerError::LockLost)) => true,
-            Err(_) => false,
-        };
         self.looks.close().await;
         match result {
             Ok(Stop::Errors) => {
@@ -76,20 +71,27 @@ impl Engine<'_> {
             }
             Ok(_) => {}
             Err(EngineError::Ledger(LedgerError::LockLost)) => {
-                self.cause.get_or_insert(Cause::LockLost);
+                self.cause = Some(Cause::LockLost);
             }
             Err(error) => {
                 let _ = self.job.mover.end().await;
                 return Err(error);
             }
         }
+        // Who was ousted may hear of it from the broker first, or while it ends for another cause: nothing more is
+        // written, and why is that the other one took over.
+        if !self.job.ledger.holds(&self.job.lock)? {
+            self.cause = Some(Cause::LockLost);
+        }
+        let lost = matches!(self.cause, Some(Cause::LockLost));
         failpoint::hit("before_end");
         if !lost {
             self.close_intents()?;
         }
         self.look_at_refailed().await;
         let tally = self.machine.tally();
-        let counts = self.count().await?;
+        // Who was ousted could not write its last words down: it knows of them all the same.
+        let counts = if lost { self.counts_so_far() } else { self.count().await? };
         let progress = self.progress();
         self.job.observer.see(&Event::Progress(progress));
         let took = self.job.clock.elapsed().saturating_sub(self.begun);

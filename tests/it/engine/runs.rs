@@ -254,6 +254,45 @@ fn a_letter_that_a_killed_run_may_have_sent_is_named_in_doubt() {
     assert!(shown.says("nobody has asked yet") && !shown.says("could not tell"), "{shown}");
 }
 
+#[test]
+fn only_what_lies_in_the_queue_is_said_to_stay_there() {
+    let shop = Shop::new();
+    shop.bury(&(0..6).map(|n| super::letter(Some(format!("C-{n}")), n)).collect::<Vec<_>>());
+    let killed = shop.env.command(RUN).env("REDRIVE_FAILPOINT", "begun").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    let run = shop.latest();
+    let _ = shop.line("run orders --limit 2 --rate 1000/s --reason x --yes --take-over").ok();
+    let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s --take-over")).exits(11);
+    assert!(shop.lying("orders.dlq").is_empty());
+    assert!(resumed.says("4 moved, none stays in orders.dlq"), "{resumed}");
+    assert!(resumed.says("2 moved by another run"), "{resumed}");
+    // An equal letter that was settled unsent is not there any more either.
+    let shop = Shop::new();
+    let equal = || super::letter(None, 1);
+    shop.bury(&[equal(), equal(), super::letter(None, 2)]);
+    let run = shop.line("run orders --limit all --dedupe --rate 1000/s --reason x --yes").exits(11);
+    assert!(shop.lying("orders.dlq").is_empty());
+    assert!(run.says("2 moved, none stays in orders.dlq"), "{run}");
+}
+
+#[test]
+fn a_run_that_was_ousted_says_who_has_its_letters() {
+    let shop = Shop::new();
+    shop.bury_many(80);
+    let child = shop.env.command(RUN).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while shop.lying("orders").len() < 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = shop.line("run orders --limit all --rate 1000/s --reason y --yes --take-over");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert_eq!(output.status.code(), Some(12), "{told}");
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("another process took orders.dlq over"), "{told}");
+    assert!(words.contains("Whoever took orders.dlq over has the"), "{told}");
+    assert!(!words.contains("as they were"), "{told}");
+}
+
 /// Runs a line beside a consumer that sends every letter it gets back to the dead-letter queue.
 fn refused_by_everyone(shop: &Shop, line: &str) -> (Option<i32>, serde_json::Value) {
     let line: Vec<&str> = line.split(' ').collect();

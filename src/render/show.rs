@@ -182,7 +182,11 @@ impl Show<'_> {
         }
         let allowed = format!("{} allowed", times(self.channel.redrive.max_redrives.value.get()));
         let by = letter.sent_by.as_ref().map(|(run, _)| format!(", last by run {run}")).unwrap_or_default();
-        say("redriven", format!("{}{by}; {allowed}", times(letter.redriven)), String::new());
+        let so_far = match letter.redriven {
+            u32::MAX => "not known how often".to_owned(),
+            redriven => times(redriven),
+        };
+        say("redriven", format!("{so_far}{by}; {allowed}"), String::new());
         say("expires", expires(letter.expires_at(), now), String::new());
         if let Some(run) = &letter.raw.facts.moved_by {
             say(

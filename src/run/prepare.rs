@@ -472,7 +472,11 @@ impl Index<'_> {
         }
         let redrive = &request.channel.redrive;
         if letter.redriven >= redrive.max_redrives.value.get() {
-            return Some((Why::MaxRedrives, Some(letter.redriven.to_string())));
+            let told = match letter.redriven {
+                u32::MAX => format!("{} is no number that redrive wrote", crate::stamp::COUNT),
+                times => times.to_string(),
+            };
+            return Some((Why::MaxRedrives, Some(told)));
         }
         if let (Some(window), Some((died, _)), false) =
             (&redrive.dedup_window, letter.died_at, request.past_dedup_window)

@@ -42,6 +42,10 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
         let why = "its body was lost when it was buried: sending it would write a tombstone".to_owned();
         stays = Some((why, "take the message from its origin".to_owned()));
     }
+    if stays.is_none() && letter.redriven == u32::MAX {
+        let why = format!("{} is no number that redrive wrote", stamp::COUNT);
+        stays = Some((why, "find out who set it: how often it was redriven is not known".to_owned()));
+    }
     if stays.is_none() && letter.redriven >= most {
         let why = format!("it was redriven {} already, {most} allowed", times(letter.redriven));
         stays = Some((why, "raise redrive.max_redrives once the cause is gone".to_owned()));
@@ -56,7 +60,11 @@ pub fn deed(letter: &DeadLetter, channel: &Channel, target: &str, now: Time) -> 
         );
         stays = Some((why, "raise redrive.dedup_window if that is safe".to_owned()));
     }
-    let mut adds = vec![stamp::RUN.to_owned(), format!("{} {count}", stamp::COUNT), stamp::FROM.to_owned()];
+    let counted = match letter.redriven {
+        u32::MAX => stamp::COUNT.to_owned(),
+        _ => format!("{} {count}", stamp::COUNT),
+    };
+    let mut adds = vec![stamp::RUN.to_owned(), counted, stamp::FROM.to_owned()];
     let headers = &letter.raw.message.headers;
     let origin = letter.context.origin.as_ref().is_some_and(|it| it.topic.is_some() || it.queue.is_some());
     if origin && !headers.has(stamp::ORIGIN) && !headers.has(stamp::DEATHS) {

@@ -146,7 +146,8 @@ impl Session {
             Err(error) if error.kind == ErrorKind::Rejected => {}
             Err(error) => return Err(error),
         }
-        let action = || format!("move {} letters to {}", batch.len(), self.target.name);
+        let letters = if batch.len() == 1 { "letter" } else { "letters" };
+        let action = || format!("move {} {letters} to {}", batch.len(), self.target.name);
         let now = self.place.now();
         let tx = begin(&self.db, action)?;
         self.holds(&tx)?;

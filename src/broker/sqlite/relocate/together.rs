@@ -16,7 +16,8 @@ impl Session {
     /// Moves a batch of which every letter is ours and has no copy yet, the usual one, in few statements.
     /// `None`, and nothing is changed, if it is another.
     pub(super) fn move_together(&self, batch: &[Sending<'_>]) -> Result<Option<Vec<Fate>>> {
-        let action = || format!("move {} letters to {}", batch.len(), self.target.name);
+        let letters = if batch.len() == 1 { "letter" } else { "letters" };
+        let action = || format!("move {} {letters} to {}", batch.len(), self.target.name);
         let mut rows = Vec::with_capacity(batch.len());
         let mut copies = Vec::with_capacity(batch.len());
         for sending in batch {

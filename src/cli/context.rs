@@ -63,6 +63,8 @@ pub struct Context {
     pub who: String,
     /// Options of every verb.
     pub globals: Globals,
+    /// Options of the verb that were typed: the name of each in the code, and its words.
+    pub typed: Vec<(String, Vec<String>)>,
     ids: Ids,
 }
 
@@ -75,7 +77,13 @@ impl Context {
             Some(now) => Arc::new(VirtualClock::new(now)),
             None => Arc::new(SystemClock),
         };
-        Self { ui, clock, who: who(), globals, ids: Ids::of_process() }
+        Self { ui, clock, who: who(), globals, typed: Vec::new(), ids: Ids::of_process() }
+    }
+
+    /// The options of the verb as they were typed, but `left_out`.
+    pub fn typed_but(&self, left_out: &[&str]) -> Vec<String> {
+        let kept = self.typed.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
+        kept.flat_map(|(_, words)| words.iter().cloned()).collect()
     }
 
     /// A new random id of `length` characters of `[a-z0-9]`: runs, owners.

@@ -157,14 +157,17 @@ fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         }
         return ExitCode::Usage;
     }
-    let parsed =
-        command().try_get_matches_from(&arguments).and_then(|found| CommandLine::from_arg_matches(&found));
-    let line = match parsed {
-        Ok(line) => line,
+    let parsed = command().try_get_matches_from(&arguments).and_then(|found| {
+        let typed = usage::typed(&command(), &found);
+        CommandLine::from_arg_matches(&found).map(|line| (line, typed))
+    });
+    let (line, typed) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return usage::answer(&mut ui, &error, &arguments),
     };
     render::log_to_stderr(line.globals.verbose, redact::text);
     let mut ctx = Context::of_process(ui, line.globals);
+    ctx.typed = typed;
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -295,8 +295,6 @@ fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
         (args.keep_timestamp, "--keep-timestamp"),
         (args.trim, "--trim"),
     ];
-    let mut typed = typed(ctx, args);
-    typed.push("--native".to_owned());
     Asked {
         channel: &args.what,
         limit: args.limit.as_deref(),
@@ -308,7 +306,7 @@ fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
         confirm: args.confirm.as_deref(),
         ledger: args.ledger.as_ref(),
         take_over: args.take_over,
-        typed,
+        typed: typed(ctx, args),
     }
 }
 
@@ -323,29 +321,13 @@ fn selection_words(selection: &Selection) -> String {
 /// The command as it was typed, without what only belongs to one call of it.
 fn typed(ctx: &Context, args: &Args) -> Vec<String> {
     let mut command = ctx.command(&["run", &args.what]);
-    let mut add = |flag: &str, value: &Option<String>| {
-        if let Some(value) = value {
-            command.extend([flag.to_owned(), value.clone()]);
-        }
+    // A reason that says nothing is asked for again.
+    let blank = args.reason.as_ref().is_some_and(|reason| reason.trim().is_empty());
+    let once: &[&str] = match blank {
+        true => &["what", "dry_run", "yes", "confirm", "reason"],
+        false => &["what", "dry_run", "yes", "confirm"],
     };
-    add("--cause", &args.selecting.cause);
-    add("--where", &args.selecting.filter);
-    add("--since", &args.selecting.since);
-    add("--until", &args.selecting.until);
-    add("--limit", &args.limit);
-    add("--rate", &args.rate);
-    add("--ramp", &args.ramp);
-    add("--reason", &args.reason);
-    if let Some(path) = &args.ledger {
-        command.extend(["--ledger".to_owned(), path.display().to_string()]);
-    }
-    command.extend(args.judging.flags());
-    let flags = [
-        ("--allow-stale", args.allow_stale),
-        ("--keep-timestamp", args.keep_timestamp),
-        ("--trim", args.trim),
-    ];
-    command.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
+    command.extend(ctx.typed_but(once));
     command
 }
 
@@ -480,7 +462,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
             dlq: plan.key.clone(),
             queue: plan.queue.clone(),
             target: plan.target.clone(),
-            path: if settings.without_transactions { "publish_then_settle" } else { "native" },
+            path: if settings.without_transactions { "publish_then_settle" } else { "transaction" },
             rate: head.rate.clone(),
             ramp_ms: u64::try_from(plan.ramp.as_millis()).unwrap_or(u64::MAX),
             settings: super::resume::keep(&settings, kept),

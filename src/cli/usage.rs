@@ -121,3 +121,32 @@ fn verb_in(arguments: &[OsString]) -> Option<String> {
     }
     (!verb.is_empty()).then(|| verb.join(" "))
 }
+
+/// The options of a verb that were typed, so that a command can be told again whole, whatever options it has: the name
+/// of each in the code, and its words. Options of every verb are not among them.
+pub fn typed(line: &clap::Command, found: &clap::ArgMatches) -> Vec<(String, Vec<String>)> {
+    let Some((verb, found)) = found.subcommand() else { return Vec::new() };
+    let Some(verb) = line.find_subcommand(verb) else { return Vec::new() };
+    let mut typed = Vec::new();
+    for option in verb.get_arguments().filter(|option| !option.is_global_set() && !option.is_positional()) {
+        let (name, Some(long)) = (option.get_id().as_str(), option.get_long()) else { continue };
+        if !matches!(found.try_contains_id(name), Ok(true))
+            || found.value_source(name) != Some(clap::parser::ValueSource::CommandLine)
+        {
+            continue;
+        }
+        if !option.get_action().takes_values() {
+            typed.push((name.to_owned(), vec![format!("--{long}")]));
+            continue;
+        }
+        for value in found.get_raw(name).into_iter().flatten() {
+            let value = value.to_string_lossy();
+            let words = match value.starts_with('-') && value != "-" || option.is_require_equals_set() {
+                true => vec![format!("--{long}={value}")],
+                false => vec![format!("--{long}"), value.into_owned()],
+            };
+            typed.push((name.to_owned(), words));
+        }
+    }
+    typed
+}

@@ -142,6 +142,79 @@ fn what_is_told_apart_is_named_and_of_more_the_number_is_said() {
 }
 
 #[test]
+fn what_was_typed_is_typed_again_in_the_next_command() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let options = "--limit all --rate 10/s --ramp 1s --max-errors 3 --stop-on-refail off --take-over --events e.jsonl \
+                   --ledger ledger.db --dedupe --order none --trim --keep-timestamp --without-lookup";
+    let sorted = |words: &[&str]| {
+        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        words.sort();
+        words
+    };
+    let next_of = |json: &serde_json::Value| {
+        json["next"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    // After a dry run; a reason that says nothing is asked for once.
+    let dry = shop.env.run(
+        &[
+            &["run", "orders", "--dry-run", "--reason", "", "-o", "json"],
+            &options.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>()[..],
+        ]
+        .concat(),
+    );
+    let next = next_of(&dry.ok().json());
+    let mut expected: Vec<&str> = options.split_whitespace().collect();
+    expected.extend(["redrive", "run", "orders", "--reason", "TEXT"]);
+    assert_eq!(sorted(&next.iter().map(String::as_str).collect::<Vec<_>>()), sorted(&expected));
+    // After a refused prompt: with what it takes.
+    let refused = shop.line(&format!(
+        "run orders --reason=-x {} -o json",
+        options.split_whitespace().collect::<Vec<_>>().join(" ")
+    ));
+    assert_eq!(refused.code, Some(4), "{refused}");
+    let next = next_of(&serde_json::from_str(refused.err.trim().lines().last().unwrap()).unwrap());
+    let mut expected: Vec<&str> = options.split_whitespace().collect();
+    expected.extend(["redrive", "run", "orders", "--reason=-x", "--yes=3"]);
+    assert_eq!(sorted(&next.iter().map(String::as_str).collect::<Vec<_>>()), sorted(&expected));
+    let blank = shop.env.run(&["run", "orders", "--limit", "all", "--reason", " "]);
+    assert_eq!(blank.code, Some(2), "{blank}");
+    assert!(blank.says("next  redrive run orders --limit all --reason TEXT"), "{blank}");
+}
+
+#[test]
+fn a_count_that_redrive_did_not_write_is_over_every_limit() {
+    let shop = Shop::new();
+    let counted = |n: usize, count: &str| {
+        let mut letter = super::letter(None, n);
+        letter.headers.push(redrive::stamp::COUNT, redrive::letter::Value::from_text(count));
+        letter
+    };
+    shop.bury(&[
+        counted(0, "-5"),
+        counted(1, "4294967296"),
+        counted(2, "99999999999999999999999999"),
+        counted(3, "-99999999999999999999999999"),
+        counted(4, "1"),
+    ]);
+    let run = shop.line("run orders --limit all --rate 1000/s --reason x --yes -o json");
+    assert_eq!(run.code, Some(11), "{run}");
+    assert_eq!((&run.json()["counts"]["moved"], &run.json()["counts"]["skipped"]), (&1.into(), &4.into()));
+    let shown = shop.line(&format!("runs show {} -o json", shop.latest())).ok();
+    assert!(shown.says("redrive-count is no number that redrive wrote"), "{shown}");
+    let shown = shop.line("show orders m1").ok();
+    assert!(
+        shown.says("redrive-count is no number that redrive wrote") && !shown.says("4294967295"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_run_yields_to_the_relay_and_goes_on_where_nobody_serves_the_tiers() {
     let shop = Shop::new();
     shop.bury_many(3);

@@ -15,7 +15,7 @@ use super::sending::{
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
-use crate::ledger::{Ledger, LedgerError, LetterState, RunRow, RunState};
+use crate::ledger::{Ledger, LedgerError, LetterState, RunState};
 use crate::manifest::{OrderPolicy, Reader};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
@@ -305,7 +305,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         ledger.event(row.n, now, &ctx.who, what, Some(&text)).map_err(told)?;
     }
     // What this part does otherwise than the one before belongs to the audit too.
-    let before = last_rate(&ledger, &row).map_err(told)?;
+    let before = ledger.last_rate(&row).map_err(told)?;
     if rate_text != before {
         let text = format!("{before} to {rate_text}");
         ledger.event(row.n, now, &ctx.who, "rate changed", Some(&text)).map_err(told)?;
@@ -375,14 +375,6 @@ fn part_text(part: Option<f64>) -> String {
 /// `5`, or `never`.
 fn errors_text(errors: u32) -> String {
     if errors == 0 { "never".to_owned() } else { errors.to_string() }
-}
-
-/// The rate of the part before.
-fn last_rate(ledger: &Ledger, row: &RunRow) -> Result<String, LedgerError> {
-    let events = ledger.events(row.n)?;
-    let changed = events.iter().rev().find(|event| event.what == "rate changed");
-    let rate = changed.and_then(|event| event.text.as_deref()?.rsplit_once(" to "));
-    Ok(rate.map_or_else(|| row.rate.clone(), |(_, to)| to.to_owned()))
 }
 
 /// The first letters without a known answer, by name.

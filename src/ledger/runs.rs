@@ -272,6 +272,13 @@ impl Ledger {
     /// The database's.
     pub fn continue_run(&mut self, run: i64, now: Time) -> Result<()> {
         self.durable(true)?;
+        // A part that was killed could not say how long it took: until the last sign of it, as far as it began at all.
+        self.sql.execute(
+            "UPDATE runs SET took_ms = took_ms + coalesce((SELECT max(0, runs.seen - max(at)) FROM events \
+             WHERE run = ?1 AND what IN ('begun', 'resumed') AND runs.state = 'running' \
+             HAVING count(*) = runs.parts), 0) WHERE n = ?1",
+            [run],
+        )?;
         self.sql.execute(
             "UPDATE runs SET state = 'running', parts = parts + 1, seen = ?2, ended = NULL, exit = NULL, \
              wish = NULL WHERE n = ?1",
@@ -452,6 +459,17 @@ impl Ledger {
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The rate of the last part.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn last_rate(&self, row: &RunRow) -> Result<String> {
+        let events = self.events(row.n)?;
+        let changed = events.iter().rev().find(|event| event.what == "rate changed");
+        let rate = changed.and_then(|event| event.text.as_deref()?.rsplit_once(" to "));
+        Ok(rate.map_or_else(|| row.rate.clone(), |(_, to)| to.to_owned()))
     }
 
     /// Is this still the holder? For writes that are not of letters.

@@ -114,7 +114,7 @@ pub fn show(
     ui.say(format!(
         "  took      {}{parts} at {}",
         rough_seconds(std::time::Duration::from_millis(row.took_ms)),
-        row.rate
+        ledger.last_rate(row)?
     ));
     ui.say_folded(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection), 12);
     if row.path == "broker_move" {

@@ -366,6 +366,26 @@ fn a_run_that_was_ousted_says_who_has_its_letters() {
     assert!(!words.contains("as they were"), "{told}");
 }
 
+#[test]
+fn the_time_of_a_killed_part_is_kept_and_the_last_rate_is_shown() {
+    let shop = Shop::new();
+    shop.bury_many(60);
+    let mut child = shop.env.command(RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2_600));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run = shop.latest();
+    let took = |audit: serde_json::Value| audit["took_ms"].as_u64().unwrap();
+    let before = took(shop.line(&format!("runs show {run} -o json")).ok().json());
+    assert!((1_000..3_500).contains(&before), "{before}");
+    std::thread::sleep(Duration::from_millis(1_000));
+    let resumed = shop.line(&format!("resume {run} --yes --rate 1000/s -o json")).ok().json();
+    let after = resumed["took_ms"].as_u64().unwrap();
+    assert!(after >= before && after < before + 900, "{before} and then {after}: {resumed}");
+    let shown = shop.line(&format!("runs show {run}")).ok();
+    assert!(shown.says("in 2 parts at 1000/s"), "{shown}");
+}
+
 /// Runs a line beside a consumer that sends every letter it gets back to the dead-letter queue.
 fn refused_by_everyone(shop: &Shop, line: &str) -> (Option<i32>, serde_json::Value) {
     let line: Vec<&str> = line.split(' ').collect();

@@ -74,8 +74,10 @@ struct Made {
 /// # Errors
 /// [2] and [3] before anything is contacted; [4] refused or declined, nothing changed; [1] failed, with
 /// what was made until then.
-pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
-    if !args.accept_loss.is_empty() && args.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
+pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
+    // One that says nothing is none.
+    args.reason = args.reason.filter(|reason| !reason.trim().is_empty());
+    if !args.accept_loss.is_empty() && args.reason.is_none() {
         let mut command = typed(ctx, &args);
         command.extend(["--reason".to_owned(), "TEXT".to_owned()]);
         return Err(CommandError::usage("--accept-loss needs a --reason").next(command));

@@ -105,7 +105,9 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
 ///
 /// # Errors
 /// [2]: no such run. [4]: it runs, has nothing left that a resume may send, or was declined. [1]: the broker.
-pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
+pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
+    // One that says nothing is none.
+    args.reason = args.reason.filter(|reason| !reason.trim().is_empty());
     aside_for(ctx, args.events.as_deref());
     let at = ledger_path(args.ledger.as_ref())?;
     let told = |error| ledger_error(&at, &error);

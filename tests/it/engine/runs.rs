@@ -185,6 +185,9 @@ fn what_was_typed_is_typed_again_in_the_next_command() {
     let blank = shop.env.run(&["run", "orders", "--limit", "all", "--reason", " "]);
     assert_eq!(blank.code, Some(2), "{blank}");
     assert!(blank.says("next  redrive run orders --limit all --reason TEXT"), "{blank}");
+    let blank = shop.env.run(&["apply", "--accept-loss=orders.dlq", "--reason", " "]);
+    assert_eq!(blank.code, Some(2), "{blank}");
+    assert!(blank.says("next  redrive apply --accept-loss=orders.dlq --reason TEXT"), "{blank}");
 }
 
 #[test]

@@ -116,7 +116,8 @@ pub fn show(
         rough_seconds(std::time::Duration::from_millis(row.took_ms)),
         ledger.last_rate(row)?
     ));
-    ui.say_folded(format!("  moves     {} to {}, {}", row.queue, row.target, row.selection), 12);
+    let chosen = if row.selection.is_empty() { "all of its manifest" } else { &row.selection };
+    ui.say_folded(format!("  moves     {} to {}, {chosen}", row.queue, row.target), 12);
     if row.path == "broker_move" {
         ui.say("  how       by the broker itself: no letter is named here, counts are its estimates");
     }
@@ -300,6 +301,12 @@ fn audit(
         document.remove("id");
         document.insert("schema".to_owned(), json!("redrive.runs.show.v1"));
         document.insert("state".to_owned(), json!(state(row, alive)));
+        // How it was begun: order, limits, ways; what a resume changed is among the events.
+        let mut settings = serde_json::from_str(&row.settings).unwrap_or(serde_json::Value::Null);
+        if let Some(settings) = settings.as_object_mut() {
+            settings.retain(|key, _| key != "skipped" && key != "held");
+        }
+        document.insert("settings".to_owned(), settings);
         document.insert("events".to_owned(), json!(ledger.events(row.n)?));
         document.insert("letters".to_owned(), json!(letters));
         document.insert("next".to_owned(), json!(next));

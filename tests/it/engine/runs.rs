@@ -428,6 +428,9 @@ fn a_resume_is_judged_by_what_dies_in_it_and_can_be_told_not_to_stop() {
     assert_eq!((code, &report["counts"]["moved"]), (Some(0), &150.into()), "{report}");
     assert!(report["refailed"].as_u64().unwrap() > 100 && report["unknown"].is_null(), "{report}");
     let audit = shop.line(&format!("runs show {id} -o json")).ok().json();
+    let settings = &audit["settings"];
+    assert_eq!((&settings["order"], &settings["max_errors"]), (&"group".into(), &5.into()), "{audit}");
+    assert_eq!((&settings["stop_on_refail"], settings.get("held")), (&0.2.into(), None), "{audit}");
     let text = |what: &str| {
         let events = audit["events"].as_array().unwrap();
         events.iter().find(|event| event["what"] == what).map(|event| event["text"].clone())

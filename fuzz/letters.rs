@@ -31,8 +31,12 @@ impl<'a> Bytes<'a> {
 
 /// The letter that `data` stands for; every input is one.
 pub fn letter_of(data: &[u8]) -> RawLetter {
-    let mut bytes = Bytes(data);
-    let kind = bytes.take(1).first().copied().unwrap_or_default();
+    letter_of_kind(data.first().copied().unwrap_or_default(), data)
+}
+
+/// The same, of this kind whatever the first byte says: `k` Kafka, `r` RabbitMQ, any other neither.
+pub fn letter_of_kind(kind: u8, data: &[u8]) -> RawLetter {
+    let mut bytes = Bytes(data.get(1..).unwrap_or_default());
     let key = bytes.field(2);
     let body = bytes.field(4);
     let (mut headers, mut properties) = (Headers::new(), Headers::new());

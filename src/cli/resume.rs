@@ -247,7 +247,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         sending += left.failed;
     }
     let mut command = ctx.command(&["resume", &row.id]);
-    command.extend(args.as_typed());
+    // A reason that says nothing is asked for again.
+    let once: &[&str] = if args.reason.is_some() { &["yes"] } else { &["yes", "reason"] };
+    command.extend(ctx.typed_but(once));
     let letters = if sending == 1 { "letter" } else { "letters" };
     let title = chosen.title();
     let mut question = format!("Send up to {sending} {letters} to {} on {title}?", row.target);
@@ -339,34 +341,6 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         passes: None,
     };
     finish(ctx, ready).await
-}
-
-impl Args {
-    /// The flags as typed, for a command to be repeated.
-    fn as_typed(&self) -> Vec<String> {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        let given = [
-            (self.resend_in_doubt, "--resend-in-doubt"),
-            (self.settle_in_doubt, "--settle-in-doubt"),
-            (self.retry_failed, "--retry-failed"),
-            (self.allow_stale, "--allow-stale"),
-            (self.take_over, "--take-over"),
-        ];
-        let told = [
-            ("--rate", self.rate.clone()),
-            ("--max-errors", self.max_errors.map(|errors| errors.to_string())),
-            ("--stop-on-refail", self.stop_on_refail.map(|Percent(part)| part_text(part))),
-            ("--reason", self.reason.clone()),
-            ("--events", path(&self.events)),
-            ("--ledger", path(&self.ledger)),
-        ];
-        let mut flags: Vec<String> =
-            given.iter().filter(|(given, _)| *given).map(|(_, flag)| (*flag).to_owned()).collect();
-        for (flag, value) in told {
-            flags.extend(value.map(|value| [flag.to_owned(), value]).into_iter().flatten());
-        }
-        flags
-    }
 }
 
 /// `20%`, or `off`.

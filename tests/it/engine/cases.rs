@@ -213,28 +213,9 @@ fn r01_the_count_is_the_tools_own_and_counts_on() {
 fn r24_letters_that_die_again_are_counted_and_stop_the_run() {
     let shop = Shop::new();
     shop.bury(&(0..120).map(|n| letter(None, n)).collect::<Vec<_>>());
-    let mut child = shop
-        .env
-        .command(&[
-            "run", "orders", "--limit", "all", "--rate", "30/s", "--reason", "x", "--yes", "-o", "json",
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // A consumer that refuses every id that it has seen.
-    let mut application = shop.application();
-    while child.try_wait().unwrap().is_none() {
-        for delivery in application.receive("orders", 10, None).unwrap() {
-            let message = delivery.message.clone();
-            application.ack(&delivery.receipt).unwrap();
-            application.send("orders.dlq", &[message], Duration::ZERO).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(12));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = "run orders --limit all --rate 30/s --reason x --yes -o json";
+    let (code, report) = shop.refused_by_everyone(run);
+    assert_eq!(code, Some(12));
     assert!(report["refailed"].as_u64().unwrap() >= 4, "{report}");
     assert!(report["counts"]["untouched"].as_u64().unwrap() > 0, "{report}");
 }

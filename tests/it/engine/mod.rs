@@ -8,6 +8,7 @@ mod runs;
 mod screens;
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,6 +140,24 @@ impl Shop {
     fn latest(&self) -> String {
         let runs = self.line("runs list -o json").ok().json();
         runs["runs"][0]["run"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs a line beside a consumer that sends every letter it gets back to the dead-letter queue.
+    fn refused_by_everyone(&self, line: &str) -> (Option<i32>, serde_json::Value) {
+        let line: Vec<&str> = line.split(' ').collect();
+        let mut child = self.env.command(&line).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut application = self.application();
+        while child.try_wait().unwrap().is_none() {
+            for delivery in application.receive("orders", 10, None).unwrap() {
+                let message = delivery.message.clone();
+                application.ack(&delivery.receipt).unwrap();
+                application.send("orders.dlq", &[message], Duration::ZERO).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().unwrap();
+        let report = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), report)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Folding the write-ahead log into the file beside a run that moves much: copying its pages, and waiting for the
-//! disk after it, took a quarter of a move. The run itself only folds the little that is left when the log has grown
+//! disk after it, took an eighth of a move. The run itself only folds the little that is left when the log has grown
 //! long: SQLite begins a log anew only when all of it is folded and nobody has written since.
 
 use std::sync::Arc;

@@ -75,16 +75,7 @@ const SUCCESSOR: Duration = Duration::from_secs(1);
 const LOOKED: u64 = 0;
 
 fn receipt(position: &Position, claim: u64) -> Receipt {
-    let position = position.as_str();
-    let mut text = String::with_capacity(position.len() + 8);
-    if claim == LOOKED {
-        text.push('0');
-    } else {
-        text.push_str(&claim.to_string());
-    }
-    text.push('/');
-    text.push_str(position);
-    Receipt(text)
+    Receipt(format!("{claim}/{}", position.as_str()))
 }
 
 fn place_of_receipt(receipt: &Receipt, topic_id: &str) -> Option<(u64, Place)> {

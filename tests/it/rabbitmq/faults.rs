@@ -299,24 +299,23 @@ async fn a_run_whose_server_was_killed_is_finished_by_resume_once_the_server_is_
     assert!(words.contains(&format!("redrive resume {id}")), "{words}");
 
     own::start_again(folder.path());
-    // A server that has just started may not hand out at once what a consumer held that died with it: copies are there
-    // then whose originals could not be removed yet. The resume says so and is to be resumed (12).
-    let mut resumed = stage.redrive(&["resume", &id, "--yes", "-o", "json"]);
-    for _ in 0..3 {
-        if resumed.status.code() != Some(12) {
-            break;
-        }
-        let report: serde_json::Value = serde_json::from_slice(&resumed.stdout).unwrap();
-        assert!(report["unsettled"].as_u64().unwrap() > 0 && report["next"][1] == "resume", "{report}");
-        resumed = stage.redrive(&["resume", &id, "--yes", "-o", "json"]);
-    }
+    let resumed = stage.redrive(&["resume", &id, "--yes", "-o", "json"]);
     let words = String::from_utf8_lossy(&resumed.stderr).into_owned();
     let report: serde_json::Value = serde_json::from_slice(&resumed.stdout).expect(&words);
     let count = |name: &str| report["counts"][name].as_u64().unwrap();
     assert_eq!(count("planned"), 600, "{report}");
     assert_eq!(count("untouched"), 0, "{report} {words}");
     let doubts = count("in_doubt");
-    assert!(matches!((resumed.status.code(), doubts), (Some(0), 0) | (Some(11), 1..)), "{report} {words}");
+    // What the server had removed when it died, without its answer having come, is not there to be removed again: not
+    // seen is not gone (m15), so the run says that it cannot tell, and stays one that can be resumed.
+    let unsettled = report["unsettled"].as_u64().unwrap();
+    assert!(
+        matches!(
+            (resumed.status.code(), doubts, unsettled),
+            (Some(0), 0, 0) | (Some(11), 1.., 0) | (Some(12), _, 1..)
+        ),
+        "{report} {words}"
+    );
     if doubts > 0 {
         stage.redrive(&["resume", &id, "--resend-in-doubt", "--yes", "--reason", "the server was killed"]);
     }

@@ -101,7 +101,10 @@ pub async fn serve(
             counted = Some(clock.elapsed());
             match carrier.tiers().await {
                 Ok(tiers) => metrics.counted(tiers),
-                Err(error) if error.kind.transient() => metrics.failed(&error),
+                // A count that is not answered in time says no more than one that cannot be asked for.
+                Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
+                    metrics.failed(&error);
+                }
                 Err(error) => break Err(error),
             }
         }

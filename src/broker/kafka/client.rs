@@ -216,7 +216,29 @@ impl Client {
             | C::CoordinatorNotAvailable
             | C::NotCoordinator
             | C::CoordinatorLoadInProgress
-            | C::NetworkException => ErrorKind::Unreachable,
+            | C::NetworkException
+            // A node that has just started, or a partition that has just moved: the client asks anew.
+            | C::FencedLeaderEpoch
+            | C::UnknownLeaderEpoch
+            | C::OffsetNotAvailable
+            | C::ReplicaNotAvailable
+            | C::BrokerNotAvailable
+            | C::PreferredLeaderNotAvailable
+            | C::ListenerNotFound
+            | C::KafkaStorageError
+            | C::NotEnoughReplicas
+            | C::NotEnoughReplicasAfterAppend
+            | C::NotController
+            | C::UnstableOffsetCommit
+            | C::ConcurrentTransactions
+            // The group meets anew: its members go on where it left off.
+            | C::RebalanceInProgress
+            | C::IllegalGeneration
+            | C::UnknownMemberId
+            | C::StaleMemberEpoch
+            | C::FencedMemberEpoch
+            | C::AssignmentLost
+            | C::PollExceeded => ErrorKind::Unreachable,
             C::ThrottlingQuotaExceeded => ErrorKind::Throttled,
             C::UnknownTopicOrPartition | C::UnknownTopic | C::UnknownPartition => ErrorKind::NotFound,
             C::TopicAuthorizationFailed

@@ -191,7 +191,7 @@ pub fn sent_before(headers: &Headers) -> (u32, Option<(String, u64)>) {
     let (mut redriven, mut sent) = (0, None);
     for header in headers {
         if header.name == stamp::COUNT {
-            redriven = counted(&header.value).unwrap_or(redriven);
+            redriven = counted(&header.value);
         } else if header.name == stamp::RUN {
             sent = header.value.text().and_then(sent_by).or(sent);
         }
@@ -199,15 +199,10 @@ pub fn sent_before(headers: &Headers) -> (u32, Option<(String, u64)>) {
     (redriven, sent)
 }
 
-/// A count of redrives. A number that no count can be, negative or huge, is over every limit: it was written by
-/// somebody else, and who cannot tell how often a letter was sent does not send it once more.
-fn counted(value: &Value) -> Option<u32> {
-    if let Some(number) = value.integer_or_digits() {
-        return Some(u32::try_from(number).unwrap_or(u32::MAX));
-    }
-    let text = value.text()?.trim();
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(u32::MAX)
+/// A count of redrives. What no count can be, a number that is negative or huge, a word, is over every limit: it was
+/// written by somebody else, and who cannot tell how often a letter was sent does not send it once more.
+fn counted(value: &Value) -> u32 {
+    value.integer_or_digits().and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX)
 }
 
 /// The broker's own word first, then the letter's, then the record's time, which a producer may have set.

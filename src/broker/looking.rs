@@ -37,12 +37,22 @@ pub struct Snapshot {
     /// The adapter's own words for the extent, so that a manifest can tell whether it is still the same
     /// queue: topic id and offsets, file id and last row. Printable ASCII.
     pub identity: String,
+    /// The beginning of that which says which queue it is, in which incarnation; what follows is how far it went.
+    pub place: String,
     /// When it was taken, by our clock.
     pub taken_at: Time,
     /// How many letters it should give.
     pub count: Count,
     /// Letters that cannot be seen now (in flight elsewhere), if the broker tells.
     pub unseen: Option<u64>,
+}
+
+impl Snapshot {
+    /// Is this, out of a manifest, the identity of a snapshot of the same queue? A manifest is hostile input: its word
+    /// for the queue has to be the broker's.
+    pub fn is_of_the_queue_of(&self, frozen: &str) -> bool {
+        frozen.strip_prefix(&self.place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 /// What a look needs of each letter.

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
+use super::usage::Typed;
 use super::who::who;
+use super::{CommandError, ExitCode};
 use crate::clock::{Clock, SystemClock, Time, VirtualClock};
 use crate::render::{Format, Ui};
 
@@ -63,8 +65,8 @@ pub struct Context {
     pub who: String,
     /// Options of every verb.
     pub globals: Globals,
-    /// Options of the verb that were typed: the name of each in the code, and its words.
-    pub typed: Vec<(String, Vec<String>)>,
+    /// What was typed: verb and options.
+    pub typed: Typed,
     ids: Ids,
 }
 
@@ -77,12 +79,13 @@ impl Context {
             Some(now) => Arc::new(VirtualClock::new(now)),
             None => Arc::new(SystemClock),
         };
-        Self { ui, clock, who: who(), globals, typed: Vec::new(), ids: Ids::of_process() }
+        Self { ui, clock, who: who(), globals, typed: Typed::default(), ids: Ids::of_process() }
     }
 
-    /// The options of the verb as they were typed, but `left_out`.
+    /// The options of the verb as they were typed, but `left_out`, and but for those that [`Self::command`] brings.
     pub fn typed_but(&self, left_out: &[&str]) -> Vec<String> {
-        let kept = self.typed.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
+        let brought = |name: &str| name == LEDGER || left_out.contains(&name);
+        let kept = self.typed.options.iter().filter(|(name, _)| !brought(name));
         kept.flat_map(|(_, words)| words.iter().cloned()).collect()
     }
 
@@ -91,18 +94,58 @@ impl Context {
         self.ids.next(length)
     }
 
-    /// The command that was typed, as far as it chooses file and broker, to be continued in a `next` line.
+    /// A command to be typed next, in the same place: with the file, the broker and the ledger that were typed.
     pub fn command(&self, verb: &[&str]) -> Vec<String> {
         let mut command = vec!["redrive".to_owned()];
         command.extend(verb.iter().map(|&word| word.to_owned()));
-        if let Some(file) = &self.globals.file {
-            command.extend(["-f".to_owned(), file.display().to_string()]);
+        self.placed(command)
+    }
+
+    /// Adds the options that say where, as far as they were typed here, are wanted there, and are not in it yet.
+    fn placed(&self, mut command: Vec<String>) -> Vec<String> {
+        let verb = command.get(1).cloned().unwrap_or_default();
+        let help = command.iter().any(|word| word == "--help");
+        if help || matches!(verb.as_str(), "explain" | "demo" | "completions" | "man" | "--help") {
+            return command;
         }
-        if let Some(broker) = &self.globals.broker {
-            command.extend(["--broker".to_owned(), broker.clone()]);
-        }
+        let mut add = |name: &[&str], value: Option<String>| {
+            if let Some(value) = value
+                && !command.iter().any(|word| name.contains(&word.as_str()))
+            {
+                command.extend([name[0].to_owned(), value]);
+            }
+        };
+        add(&["-f", "--file"], self.globals.file.as_ref().map(|file| file.display().to_string()));
+        add(&["--broker"], self.globals.broker.clone());
+        add(&["--ledger"], self.typed.ledger.clone().filter(|_| takes_ledger(&verb)));
         command
     }
+
+    /// The last hand on an error: what to type next is said by each, and says where.
+    pub fn with_next(&self, error: CommandError) -> CommandError {
+        if !error.next_command().is_empty() {
+            let next = self.placed(error.next_command().to_vec());
+            return error.next(next);
+        }
+        // A line that cannot be meant so: how it can be is on the verb's page.
+        match error.code() == ExitCode::Usage && !self.typed.verb.is_empty() {
+            true => {
+                let verb = self.typed.verb.iter().map(String::as_str);
+                error.next(["redrive"].into_iter().chain(verb).chain(["--help"]))
+            }
+            false => error,
+        }
+    }
+}
+
+/// The name in the code of the option that says where runs are recorded.
+const LEDGER: &str = "ledger";
+
+/// Does this verb take `--ledger`?
+fn takes_ledger(verb: &str) -> bool {
+    super::command()
+        .find_subcommand(verb)
+        .is_some_and(|verb| verb.get_arguments().any(|option| option.get_id() == LEDGER))
 }
 
 /// Where ids come from: the system's randomness, or a seed.

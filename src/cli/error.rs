@@ -271,6 +271,11 @@ impl CommandError {
         self
     }
 
+    /// What to type next, as far as it was said.
+    pub fn next_command(&self) -> &[String] {
+        &self.next
+    }
+
     /// With the problems of a topology, for `-o json`.
     #[must_use]
     pub fn problems(mut self, problems: Vec<serde_json::Value>) -> Self {

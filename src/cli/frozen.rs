@@ -65,6 +65,23 @@ impl Frozen {
         Ok(())
     }
 
+    /// Is it for the queue that is there now, in this incarnation?
+    ///
+    /// # Errors
+    /// [4]: the queue was made anew, or somebody changed the manifest.
+    pub fn same_queue(&self, ctx: &Context, prepared: &Prepared) -> Result<(), CommandError> {
+        if prepared.snapshot.is_of_the_queue_of(&self.head.snapshot) {
+            return Ok(());
+        }
+        let queue = &prepared.snapshot.queue;
+        Err(CommandError::refused(format!(
+            "{} was not frozen in the {queue} that is there now: that one was made anew since, or the manifest was changed",
+            self.shown
+        ))
+        .hint("Nothing was sent. Select again; what is there now:")
+        .next(ctx.command(&["inspect", &self.head.channel])))
+    }
+
     /// Refuses it if letters are gone or changed, unless that is allowed.
     ///
     /// # Errors

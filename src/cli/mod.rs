@@ -158,7 +158,7 @@ fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
         return ExitCode::Usage;
     }
     let parsed = command().try_get_matches_from(&arguments).and_then(|found| {
-        let typed = usage::typed(&command(), &found);
+        let typed = usage::Typed::of(&command(), &found);
         CommandLine::from_arg_matches(&found).map(|line| (line, typed))
     });
     let (line, typed) = match parsed {
@@ -175,7 +175,7 @@ fn run_line(mut ui: Ui, arguments: Vec<std::ffi::OsString>) -> ExitCode {
             return finish(&mut ctx.ui, Err(failed));
         }
     };
-    let outcome = runtime.block_on(dispatch(&mut ctx, line.verb));
+    let outcome = runtime.block_on(dispatch(&mut ctx, line.verb)).map_err(|error| ctx.with_next(error));
     let code = finish(&mut ctx.ui, outcome);
     if code.is_signal() {
         // Who says a second time that it shall end does not wait for a call that a broker holds up.

@@ -108,7 +108,7 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
 pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     // One that says nothing is none.
     args.reason = args.reason.filter(|reason| !reason.trim().is_empty());
-    aside_for(ctx, args.events.as_deref());
+    aside_for(ctx, args.events.as_deref(), &args.run)?;
     let at = ledger_path(args.ledger.as_ref())?;
     let told = |error| ledger_error(&at, &error);
     let Some(mut ledger) = Ledger::look(&at).map_err(told)? else {

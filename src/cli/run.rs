@@ -124,7 +124,7 @@ fn is_manifest(what: &str) -> bool {
 /// [2]: no bound or no reason. [4]: refused or declined. [1]: the broker before anything was sent. After
 /// that every end is told and is a code of its own.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
-    aside_for(ctx, args.events.as_deref());
+    aside_for(ctx, args.events.as_deref(), &args.what)?;
     let asked = limit(args.limit.as_deref())?;
     let manifest = is_manifest(&args.what);
     if args.native && !manifest {
@@ -144,6 +144,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         )
         .hint("What was frozen is what is sent; select again for less."));
     }
+    let selection = args.selecting.selection(ctx, asked.unwrap_or(Limit::All))?;
     let ramp = match args.ramp.as_deref().map(parse_duration) {
         None => Duration::ZERO,
         Some(Some(ramp)) => ramp,
@@ -184,7 +185,6 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             ctx.ui.note(format!("{} was frozen with {}.", frozen.shown, brought.join(" ")));
         }
     }
-    let selection = args.selecting.selection(ctx, asked.unwrap_or(Limit::All))?;
     let broker = ctx.open(&loaded, chosen, !args.dry_run).await?;
     super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
     let key = queue_key(&loaded, chosen, &names.dead_letter);
@@ -204,6 +204,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     )
     .await?;
     if let Some(frozen) = &frozen {
+        frozen.same_queue(ctx, &prepared)?;
         frozen.stale(ctx, &prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
@@ -523,11 +524,25 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
     .await
 }
 
-/// With the events on stdout the screens are on stderr, so that every line of stdout is JSON.
-pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>) {
-    if events == Some(Path::new("-")) {
-        ctx.ui.stand_aside();
+/// With the events on stdout the screens are on stderr, so that every line of stdout is JSON. `of`: what the verb is
+/// about, as typed.
+///
+/// # Errors
+/// [2]: the answer would be there as well, and who reads lines of one schema would meet another.
+pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>, of: &str) -> Result<(), CommandError> {
+    if events != Some(Path::new("-")) {
+        return Ok(());
     }
+    if ctx.ui.json() {
+        let verb: Vec<&str> = ctx.typed.verb.iter().map(String::as_str).chain([of]).collect();
+        let mut next = ctx.command(&verb);
+        next.extend(ctx.typed_but(&["yes", "confirm"]));
+        return Err(CommandError::usage("--events - and -o json are two kinds of answer, and stdout takes one")
+            .hint("The last event has state, exit code and counts. For both, the events go to a file: --events FILE.")
+            .next(next));
+    }
+    ctx.ui.stand_aside();
+    Ok(())
 }
 
 /// Where `--events` go.

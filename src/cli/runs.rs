@@ -85,7 +85,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                     count_again(ledger, row, *alive, ctx.clock.now()).map_err(told)?;
                 }
             }
-            screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now());
+            let next = rows.first().map(|row| ctx.command(&["runs", "show", &row.id])).unwrap_or_default();
+            screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now(), &next);
             Ok(ExitCode::Done)
         }
         What::Show { run, full } => {
@@ -127,6 +128,8 @@ fn wish(
     reason: Option<&str>,
     wish: Wish,
 ) -> Outcome {
+    // One that says nothing is none.
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
     let told = |error| ledger_error(at, &error);
     let mut ledger = there(ledger, run, at)?;
     let row = one_run(&ledger, run, at)?;

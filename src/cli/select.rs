@@ -106,9 +106,6 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     if ctx.globals.broker.is_none() && chosen.decl.protected {
         next.extend(["--broker".to_owned(), chosen.name().to_owned()]);
     }
-    if let Some(path) = &args.ledger {
-        next.extend(["--ledger".to_owned(), path.display().to_string()]);
-    }
     next.push("--dry-run".to_owned());
     screen::selected(&mut ctx.ui, &prepared, &head, limit, &out, &next);
     Ok(ExitCode::Done)

@@ -102,4 +102,6 @@ fn misread(text: &str, fault: &selection::Fault) -> CommandError {
     CommandError::usage(format!("--where, column {}: {}", fault.column(text), fault.problem))
         .hint(format!("  {prefix}{rest}"))
         .hint(format!("  {}{} expected {}", " ".repeat(width(&prefix)), "^".repeat(carets), fault.expected))
+        // The page that has the language.
+        .next(["redrive", "inspect", "--help"])
 }

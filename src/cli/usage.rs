@@ -122,9 +122,38 @@ fn verb_in(arguments: &[OsString]) -> Option<String> {
     (!verb.is_empty()).then(|| verb.join(" "))
 }
 
-/// The options of a verb that were typed, so that a command can be told again whole, whatever options it has: the name
-/// of each in the code, and its words. Options of every verb are not among them.
-pub fn typed(line: &clap::Command, found: &clap::ArgMatches) -> Vec<(String, Vec<String>)> {
+/// What was typed, as far as it may be typed again.
+#[derive(Debug, Clone, Default)]
+pub struct Typed {
+    /// The verb, with the word below it if it has some.
+    pub verb: Vec<String>,
+    /// Options of the verb: the name of each in the code, and its words.
+    pub options: Vec<(String, Vec<String>)>,
+    /// Where runs are recorded.
+    pub ledger: Option<String>,
+}
+
+impl Typed {
+    /// Out of a command line that could be read.
+    pub fn of(line: &clap::Command, found: &clap::ArgMatches) -> Self {
+        let mut typed = Self { options: options(line, found), ..Self::default() };
+        let mut at = found;
+        while let Some((word, below)) = at.subcommand() {
+            typed.verb.push(word.to_owned());
+            let given = matches!(below.try_contains_id("ledger"), Ok(true))
+                && below.value_source("ledger") == Some(clap::parser::ValueSource::CommandLine);
+            if given && let Some(path) = below.get_raw("ledger").and_then(|mut values| values.next()) {
+                typed.ledger = Some(path.to_string_lossy().into_owned());
+            }
+            at = below;
+        }
+        typed
+    }
+}
+
+/// The options of a verb that were typed, so that a command can be told again whole, whatever options it has. Options
+/// of every verb are not among them.
+fn options(line: &clap::Command, found: &clap::ArgMatches) -> Vec<(String, Vec<String>)> {
     let Some((verb, found)) = found.subcommand() else { return Vec::new() };
     let Some(verb) = line.find_subcommand(verb) else { return Vec::new() };
     let mut typed = Vec::new();

@@ -22,7 +22,7 @@ fn plain(text: impl Into<String>) -> Cell {
 }
 
 /// `runs list`.
-pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time) {
+pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time, next: &[String]) {
     if ui.json() {
         let runs: Vec<_> = rows
             .iter()
@@ -38,10 +38,6 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time) {
                 run
             })
             .collect();
-        let next: Vec<&str> = match rows.first() {
-            Some(row) => vec!["redrive", "runs", "show", &row.id],
-            None => Vec::new(),
-        };
         let document = json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "next": next});
         return ui.document(&document);
     }

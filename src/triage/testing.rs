@@ -84,6 +84,7 @@ impl Browse for Fake {
         let snapshot = Snapshot {
             queue: "orders.dlq".to_owned(),
             identity: "fake".to_owned(),
+            place: "fake".to_owned(),
             taken_at: NOW,
             count: Count::Exact(self.0.len() as u64),
             unseen: None,

@@ -439,6 +439,7 @@ impl Look {
         let snapshot = Snapshot {
             queue: name.clone(),
             identity: format!("{}/{}", topic.id, ends.join(",")),
+            place: topic.id.clone(),
             taken_at: client.clock.now(),
             count: Count::AtMost(most),
             unseen: (behind > 0).then_some(behind),
@@ -484,6 +485,7 @@ impl Look {
         let snapshot = Snapshot {
             queue: topic.name.clone(),
             identity: topic.id.clone(),
+            place: topic.id.clone(),
             taken_at: client.clock.now(),
             count: Count::AtMost(u64::try_from(all).unwrap_or(0)),
             unseen: None,

@@ -136,6 +136,7 @@ impl Browse for Client {
         }
         let snapshot = Snapshot {
             queue: queue.clone(),
+            place: identity.clone(),
             identity,
             taken_at,
             count: Count::Exact(feed.extent()),

@@ -60,6 +60,7 @@ impl StreamLook {
             letters: Letters::of(queue),
             snapshot: Snapshot {
                 queue: queue.to_owned(),
+                place: identity.clone(),
                 identity,
                 taken_at,
                 count: Count::AtMost(last.map_or(0, |last| last.saturating_add(1))),

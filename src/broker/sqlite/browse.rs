@@ -103,7 +103,8 @@ impl Extent {
         Ok(Self {
             snapshot: Snapshot {
                 queue: queue.name.clone(),
-                identity: identity(db, queue, last)?,
+                identity: format!("{}/{last}", place_of(db, queue)?),
+                place: place_of(db, queue)?,
                 taken_at: place.clock.now(),
                 count: Count::Exact(count),
                 unseen: Some(0),
@@ -115,13 +116,13 @@ impl Extent {
     }
 }
 
-/// File, incarnation of the queue, last row.
-fn identity(db: &Connection, queue: &Queue, last: i64) -> Result<String> {
-    Ok(format!("{}/q{}/{last}", file_id(db)?, queue.id))
+/// File, incarnation of the queue; with the last row the identity of a snapshot.
+pub fn place_of(db: &Connection, queue: &Queue) -> Result<String> {
+    Ok(format!("{}/q{}", file_id(db)?, queue.id))
 }
 
 /// What tells this file from another.
-pub fn file_id(db: &Connection) -> Result<String> {
+fn file_id(db: &Connection) -> Result<String> {
     db.query_row("SELECT id FROM file", [], |row| row.get(0)).doing(|| "read the file's id".to_owned())
 }
 

@@ -82,7 +82,7 @@ pub fn give_up(db: &Connection, queue: &Queue, owner: &str, epoch: i64) -> rusql
 
 /// Is the snapshot of this file and this incarnation of the queue?
 pub fn same_queue(db: &Connection, queue: &Queue, snapshot: &str) -> Result<()> {
-    let ours = format!("{}/q{}/", browse::file_id(db)?, queue.id);
+    let ours = format!("{}/", browse::place_of(db, queue)?);
     if snapshot.is_empty() || snapshot.starts_with(&ours) {
         return Ok(());
     }

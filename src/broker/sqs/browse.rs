@@ -266,6 +266,7 @@ impl Look {
         let snapshot = Snapshot {
             queue: name.to_owned(),
             identity: queue.identity(),
+            place: queue.identity(),
             taken_at: now,
             count: Count::About(queue.visible),
             unseen: (queue.in_flight > 0).then_some(queue.in_flight),

@@ -42,6 +42,7 @@ impl Browse for Hostile {
         let snapshot = Snapshot {
             queue: "orders.dlq".to_owned(),
             identity: "s".to_owned(),
+            place: "s".to_owned(),
             taken_at: Time::default(),
             count: Count::Exact(letters.len() as u64),
             unseen: None,

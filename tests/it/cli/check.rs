@@ -99,12 +99,14 @@ fn a_missing_file_says_where_it_was_looked_for() {
     insta::assert_snapshot!(env.line("check -f other.yaml"), @r"
     --- stderr
     error: could not read other.yaml (-f): there is no such file
+    next  redrive check --help
     [2]
     ");
     env.set("REDRIVE_TOPOLOGY", "third.yaml");
     insta::assert_snapshot!(env.line("check"), @r"
     --- stderr
     error: could not read third.yaml (REDRIVE_TOPOLOGY): there is no such file
+    next  redrive check --help
     [2]
     ");
     env.write("third.yaml", VALID);
@@ -112,6 +114,7 @@ fn a_missing_file_says_where_it_was_looked_for() {
     insta::assert_snapshot!(env.line("check -f ."), @r"
     --- stderr
     error: could not read . (-f): it is a folder
+    next  redrive check --help
     [2]
     ");
 }

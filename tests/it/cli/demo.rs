@@ -179,6 +179,7 @@ fn dev_says_what_is_missing() {
     --- stderr
     error: dev plays at the embedded broker; k is Kafka
       Its own clients send and receive there.
+    next  redrive dev send --help
     [2]
     ");
 }

@@ -88,6 +88,7 @@ fn dynamic_completions_ask_for_channels() {
     insta::assert_snapshot!(env.line("completions elvish --dynamic"), @r"
     --- stderr
     error: elvish cannot ask for channels; without --dynamic it completes the rest
+    next  redrive completions --help
     [2]
     ");
 }

@@ -263,6 +263,7 @@ fn inspect_refuses_what_does_not_read() {
     error: --where, column 14: `eror` is no field of a letter
         age > 2h and eror ~ x
                      ^^^^ expected a field; did you mean `error`?
+    next  redrive inspect --help
     [2]
     ");
     insta::assert_snapshot!(env.run(&["inspect", "orders", "--where", "id = 'ev"]), @r"
@@ -270,21 +271,25 @@ fn inspect_refuses_what_does_not_read() {
     error: --where, column 6: the text has no end
         id = 'ev
              ^^^ expected a closing `'`
+    next  redrive inspect --help
     [2]
     ");
     insta::assert_snapshot!(env.line("inspect orders --cause SocketTimeout"), @r"
     --- stderr
     error: --cause: `SocketTimeout` is no cause; an id has six digits of 0-9a-f, or is `none`; any unique beginning does
+    next  redrive inspect --help
     [2]
     ");
     insta::assert_snapshot!(env.line("inspect orders --limit none"), @r"
     --- stderr
     error: --limit: `none` is no limit; a number from 1, or `all`
+    next  redrive inspect --help
     [2]
     ");
     insta::assert_snapshot!(env.line("inspect orders --by colour"), @r"
     --- stderr
     error: --by: `colour` is none of cause, error, frame, message, origin, group, header.NAME
+    next  redrive inspect --help
     [2]
     ");
     insta::assert_snapshot!(env.line("inspect ordres"), @r"
@@ -312,6 +317,7 @@ fn t02_times_without_a_zone_are_refused_with_the_way_to_write_them() {
     insta::assert_snapshot!(env.line("inspect orders --since 2025-07-21T23:28:00"), @r"
     --- stderr
     error: --since: `2025-07-21T23:28:00` has no zone; `2025-07-21T23:28:00Z` is UTC, `2025-07-21T23:28:00+01:00` an hour ahead
+    next  redrive inspect --help
     [2]
     ");
 }
@@ -424,7 +430,7 @@ fn show_refuses_what_is_no_letter_or_several() {
     ");
     insta::assert_snapshot!(env.line("show orders m1 --raw -o json"), @r#"
     --- stderr
-    {"schema":"redrive.error.v1","code":"usage","exit":2,"message":"--raw is the bytes alone; -o json has them with their encoding","hints":[],"next":[]}
+    {"schema":"redrive.error.v1","code":"usage","exit":2,"message":"--raw is the bytes alone; -o json has them with their encoding","hints":[],"next":["redrive","show","--help"]}
     [2]
     "#);
     // What was an id once names no other letter that begins with it: m1 is gone, m10 and m11 are there.

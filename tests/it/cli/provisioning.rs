@@ -230,6 +230,7 @@ fn the_broker_is_named_when_nothing_chooses_one() {
     --- stderr
     error: no broker chosen for orders
       Name one with --broker, or as default_broker in redrive.yaml: local, other
+    next  redrive plan --help
     [2]
     ");
     let checked = env.line("check").ok();
@@ -240,6 +241,7 @@ fn the_broker_is_named_when_nothing_chooses_one() {
     --- stderr
     error: --broker: no broker othr in redrive.yaml; near: other
       There: local, other
+    next  redrive plan --help
     [2]
     ");
     let run = env.line("plan --broker other").ok();

@@ -72,6 +72,7 @@ fn x05_a_url_with_a_password_as_a_flag_is_refused_without_repeating_it() {
     --- stderr
     error: --broker takes the name of a broker, not a url
       In redrive.yaml: l. A login belongs into ${NAME} variables there.
+    next  redrive plan --help
     [2]
     ");
     for line in [

@@ -6,6 +6,7 @@ mod doubt;
 mod relay;
 mod runs;
 mod screens;
+mod typed;
 
 use std::path::PathBuf;
 use std::process::Stdio;

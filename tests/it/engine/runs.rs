@@ -204,10 +204,13 @@ fn a_count_that_redrive_did_not_write_is_over_every_limit() {
         counted(2, "99999999999999999999999999"),
         counted(3, "-99999999999999999999999999"),
         counted(4, "1"),
+        counted(5, "often"),
+        counted(6, ""),
+        counted(7, "2.0"),
     ]);
     let run = shop.line("run orders --limit all --rate 1000/s --reason x --yes -o json");
     assert_eq!(run.code, Some(11), "{run}");
-    assert_eq!((&run.json()["counts"]["moved"], &run.json()["counts"]["skipped"]), (&1.into(), &4.into()));
+    assert_eq!((&run.json()["counts"]["moved"], &run.json()["counts"]["skipped"]), (&1.into(), &7.into()));
     let shown = shop.line(&format!("runs show {} -o json", shop.latest())).ok();
     assert!(shown.says("redrive-count is no number that redrive wrote"), "{shown}");
     let shown = shop.line("show orders m1").ok();

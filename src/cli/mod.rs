@@ -12,6 +12,7 @@ pub mod confirm;
 mod context;
 mod demo;
 mod dev;
+mod ending;
 mod error;
 mod explain;
 mod frozen;

@@ -209,7 +209,12 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     ledger
         .end_run(number, state, i32::from(code.number()), &counts, 0, None, took, now)
         .and_then(|()| {
-            ledger.event(number, now, &ctx.who, "ended", end.why.as_deref().or(Some(state.word())))
+            let why = match (&end.why, end.code) {
+                (Some(why), _) => format!("the broker: {why}"),
+                (None, Some(code)) => format!("signal: {}", code.words()),
+                (None, None) => "finished".to_owned(),
+            };
+            ledger.say_ended(number, now, &ctx.who, state, &why)
         })
         .and_then(|()| ledger.unlock(&lock))
         .map_err(told_ledger)?;

@@ -114,7 +114,7 @@ impl<'a> Passes<'a> {
             },
         )?;
         failpoint::hit("pass_before_ledger");
-        let settings = super::resume::keep(&ready.settings, kept);
+        let settings = super::resume::keep(&ready.settings, kept, self.judging.frozen());
         ready.ledger.extend_run(ready.row.n, count, &settings, now).map_err(told)?;
         failpoint::hit("pass_after_ledger");
         put_in_place(&path, count).map_err(|fault| unreadable(&path, &fault))?;

@@ -15,8 +15,9 @@ use super::sending::{
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
+use crate::clock::Time;
 use crate::ledger::{Ledger, LedgerError, LetterState, RunState};
-use crate::manifest::{OrderPolicy, Reader};
+use crate::manifest::{Judged, OrderPolicy, Reader};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
 use crate::run::recovery::Orders;
@@ -82,10 +83,33 @@ struct Kept {
     without_lookup: bool,
     skipped: u64,
     held: u64,
+    /// The flags that its letters were judged by.
+    #[serde(flatten)]
+    judged: Judged,
+    /// How each resume went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Part>,
+}
+
+/// How one resume went: what it took otherwise than the run was begun, and what a person typed out for it. Letters
+/// are not judged again: the flags of the run hold.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    part: u32,
+    at: Time,
+    by: String,
+    rate: String,
+    max_errors: u32,
+    stop_on_refail: Option<f64>,
+    allow_gone: bool,
+    resend_in_doubt: bool,
+    settle_in_doubt: bool,
+    retry_failed: bool,
+    take_over: bool,
 }
 
 /// As the ledger keeps it.
-pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
+pub(super) fn keep(settings: &Settings, kept: (u64, u64), judged: Judged) -> String {
     serde_json::to_string(&Kept {
         max_errors: settings.max_errors,
         stop_on_refail: settings.stop_on_refail,
@@ -97,6 +121,8 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64)) -> String {
         without_lookup: settings.without_lookup,
         skipped: kept.0,
         held: kept.1,
+        judged,
+        parts: Vec::new(),
     })
     .unwrap_or_default()
 }
@@ -118,7 +144,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
             at.display()
         )));
     };
-    let row = one_run(&ledger, &args.run, &at)?;
+    let mut row = one_run(&ledger, &args.run, &at)?;
     if row.path == super::native::PATH {
         return Err(CommandError::refused(format!(
             "run {} was a move of the broker's own: it is not resumed, and what it left is as it was",
@@ -145,7 +171,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
             row.id, row.queue, row.target, names.dead_letter, names.return_to
         )));
     }
-    let kept: Kept = serde_json::from_str(&row.settings)
+    let mut kept: Kept = serde_json::from_str(&row.settings)
         .map_err(|_| CommandError::failed(format!("run {} cannot be read in the ledger", row.id)))?;
     let rate_text = args.rate.clone().unwrap_or_else(|| row.rate.clone());
     let rate = rate(&rate_text)?;
@@ -295,6 +321,22 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     settings.without_transactions |= !mover.transactional();
     let now = ctx.clock.now();
     ledger.continue_run(row.n, now).map_err(told)?;
+    row.parts += 1;
+    kept.parts.push(Part {
+        part: row.parts,
+        at: now,
+        by: ctx.who.clone(),
+        rate: rate_text.clone(),
+        max_errors: settings.max_errors,
+        stop_on_refail: settings.stop_on_refail,
+        allow_gone: settings.allow_gone,
+        resend_in_doubt: args.resend_in_doubt,
+        settle_in_doubt: args.settle_in_doubt,
+        retry_failed: args.retry_failed,
+        take_over: args.take_over,
+    });
+    let settings_text = serde_json::to_string(&kept).unwrap_or_else(|_| row.settings.clone());
+    ledger.keep_settings(row.n, &settings_text).map_err(told)?;
     if let Some(reason) = &args.reason {
         let what = match (args.resend_in_doubt, args.settle_in_doubt) {
             (true, _) => "resend in doubt",

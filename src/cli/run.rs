@@ -466,7 +466,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
             path: if settings.without_transactions { "publish_then_settle" } else { "transaction" },
             rate: head.rate.clone(),
             ramp_ms: u64::try_from(plan.ramp.as_millis()).unwrap_or(u64::MAX),
-            settings: super::resume::keep(&settings, kept),
+            settings: super::resume::keep(&settings, kept, plan.judging.frozen()),
             selection: head.selection.clone(),
             reason: head.reason.clone(),
             who: ctx.who.clone(),

@@ -11,15 +11,13 @@ use super::inspect::announce_cost;
 pub use super::judging::Judging;
 use super::passes::Passes;
 use super::selecting::one_cause;
-use super::{Chosen, CommandError, Context, ExitCode, Loaded, receives, signals};
+use super::{Chosen, CommandError, Context, ExitCode, Loaded, ending, receives, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
-use crate::clock::{Time, rough};
-use crate::ledger::{
-    Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, RunState, process_start, this_host,
-};
+use crate::clock::rough;
+use crate::ledger::{Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, process_start, this_host};
 use crate::manifest::Reader;
 use crate::render::run::{self as screen, Watch};
-use crate::run::engine::{Cause, End, EngineError, Job, Lines, Settings, drive};
+use crate::run::engine::{Cause, Job, Lines, Settings, drive};
 use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
 use crate::run::recovery::Orders;
 use crate::selection::Selection;
@@ -425,47 +423,30 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                 }
             }
             (end.took, end.recording, end.moved_now) = (took, recording, moved);
-            let exit = code_of(end, code);
+            let judged = ending::Judged::of(end, code, &ready.ledger, ready.row.n);
+            let judged = judged.map_err(|error| ledger_error(&path, &error))?;
             let mut watching =
                 Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
-            watching.ended(state_of(end, exit).word(), exit.number(), &end.counts);
+            watching.ended(judged.state.word(), judged.code.number(), &judged.why, &end.counts);
         }
         break (result, code);
     };
-    let command = ctx.command(&["resume", &ready.row.id]);
     match result {
         None => {
             let atomic = capabilities.relocate == crate::broker::Atomicity::Transaction
                 && !ready.settings.without_transactions;
+            let command = ctx.command(&["resume", &ready.row.id]);
             screen::left_at_once(&mut ctx.ui, &context, atomic, &command);
             Ok(code.unwrap_or(ExitCode::Interrupted))
         }
-        Some(Err(error)) => Err(engine_error(&path, &error).next(command)),
+        Some(Err(error)) => Err(ending::failed(ctx, &mut ready, &error)),
         Some(Ok(end)) => {
-            let code = code_of(&end, code);
-            let state = state_of(&end, code);
+            let told = |error| ledger_error(&path, &error);
+            let judged = ending::Judged::of(&end, code, &ready.ledger, ready.row.n).map_err(told)?;
             let now = ctx.clock.now();
-            let took = u64::try_from(end.took.as_millis()).unwrap_or(u64::MAX);
-            let lost = matches!(end.cause, Some(Cause::LockLost));
-            if !lost {
-                let ledger = &mut ready.ledger;
-                let recorded = ledger
-                    .end_run(
-                        ready.row.n,
-                        state,
-                        i32::from(code.number()),
-                        &end.counts,
-                        end.unsettled,
-                        end.refailed,
-                        took,
-                        now,
-                    )
-                    .and_then(|()| ledger.event(ready.row.n, now, &ctx.who, "ended", Some(state.word())))
-                    .and_then(|()| ledger.unlock(&ready.lock));
-                recorded.map_err(|error| ledger_error(&path, &error))?;
-            }
-            said(ctx, &ready, &context, &end, code, state, began, now);
-            Ok(code)
+            ending::record(ctx, &mut ready, &end, &judged, now).map_err(told)?;
+            ending::said(ctx, &ready, &context, &end, &judged, (began, now));
+            Ok(judged.code)
         }
     }
 }
@@ -478,80 +459,4 @@ fn own_manifest(ready: &Ready<'_>) -> Result<Lines, CommandError> {
     Reader::open(&file)
         .map(Lines::of)
         .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", file.display())))
-}
-
-#[allow(clippy::too_many_arguments)]
-fn said(
-    ctx: &mut Context,
-    ready: &Ready<'_>,
-    context: &screen::RunScreen,
-    end: &End,
-    code: ExitCode,
-    state: RunState,
-    began: Time,
-    now: Time,
-) {
-    let next = match state {
-        RunState::Done => ctx.command(&["inspect", &context.channel]),
-        RunState::Partial | RunState::Failed => ctx.command(&["runs", "show", &context.run]),
-        _ => ctx.command(&["resume", &context.run]),
-    };
-    let notes = ready.ledger.notes(ready.row.n, 0, screen::MOST_NOTES).unwrap_or_default();
-    let groups = ready.ledger.note_counts(ready.row.n).unwrap_or_default();
-    let row = ready.ledger.runs_like(&ready.row.id).ok().and_then(|rows| rows.into_iter().next());
-    let total = row.as_ref().map_or(end.took, |row| Duration::from_millis(row.took_ms));
-    let parts = row.as_ref().map_or(1, |row| row.parts);
-    let ended = screen::Ended {
-        end,
-        state,
-        exit: code.number(),
-        notes: &notes,
-        groups: &groups,
-        total,
-        parts,
-        reason: &ready.row.reason,
-        who: &ctx.who,
-        started: if parts > 1 { ready.row.started } else { began },
-        ended: now,
-        next: &next,
-    };
-    screen::ended(&mut ctx.ui, context, &ended);
-}
-
-fn engine_error(path: &Path, error: &EngineError) -> CommandError {
-    match error {
-        EngineError::Ledger(error) => ledger_error(path, error),
-        EngineError::Manifest(fault) => {
-            CommandError::failed(format!("the run's own manifest cannot be read: {fault}"))
-        }
-        EngineError::Counts(what) => CommandError::bug(what.clone()),
-    }
-}
-
-/// Protocol §9: the first that fits.
-fn code_of(end: &End, signal: Option<ExitCode>) -> ExitCode {
-    let counts = &end.counts;
-    if let Some(code) = signal {
-        return code;
-    }
-    if end.cause.is_some() || counts.untouched > 0 || end.unsettled > 0 {
-        return ExitCode::Stopped;
-    }
-    if counts.moved == 0 && counts.failed > 0 {
-        return ExitCode::Failed;
-    }
-    if counts.failed + counts.held + counts.in_doubt + counts.skipped > 0 {
-        return ExitCode::Partial;
-    }
-    ExitCode::Done
-}
-
-fn state_of(end: &End, code: ExitCode) -> RunState {
-    match (code, &end.cause) {
-        (ExitCode::Done, _) => RunState::Done,
-        (ExitCode::Partial, _) => RunState::Partial,
-        (ExitCode::Failed, _) => RunState::Failed,
-        (_, Some(Cause::Paused)) => RunState::Paused,
-        _ => RunState::Stopped,
-    }
 }

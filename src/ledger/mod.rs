@@ -14,6 +14,7 @@ mod overtaken;
 mod runs;
 mod scratch;
 mod state;
+mod why;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ pub use overtaken::After;
 pub use runs::{Counts, NewRun, RunEvent, RunRow, RunState, Wish};
 pub use scratch::{Found, Group, Judged, NAMED_MAX, Scratch, Seen, Summary};
 pub use state::LetterState;
+pub use why::WITHOUT_A_WORD;
 
 /// Version of the file's layout.
 const VERSION: i64 = 1;

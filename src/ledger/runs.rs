@@ -311,6 +311,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// How the parts of a run go: what a resume changed is kept beside how it was begun.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn keep_settings(&mut self, run: i64, settings: &str) -> Result<()> {
+        self.durable(true)?;
+        self.sql.execute("UPDATE runs SET settings = ?2 WHERE n = ?1", params![run, settings])?;
+        Ok(())
+    }
+
     /// Counts so far, and a sign of life.
     ///
     /// # Errors

@@ -112,6 +112,9 @@ pub fn show(
         rough_seconds(std::time::Duration::from_millis(row.took_ms)),
         ledger.last_rate(row)?
     ));
+    if let Some(why) = ledger.why_ended(row, alive)? {
+        ui.say_folded(format!("  ended     {why}"), 12);
+    }
     let chosen = if row.selection.is_empty() { "all of its manifest" } else { &row.selection };
     ui.say_folded(format!("  moves     {} to {}, {chosen}", row.queue, row.target), 12);
     if row.path == "broker_move" {
@@ -297,11 +300,14 @@ fn audit(
         document.remove("id");
         document.insert("schema".to_owned(), json!("redrive.runs.show.v1"));
         document.insert("state".to_owned(), json!(state(row, alive)));
-        // How it was begun: order, limits, ways; what a resume changed is among the events.
+        document.insert("why".to_owned(), json!(ledger.why_ended(row, alive)?));
+        // How it was begun: order, limits, ways, the flags that its letters were judged by; and how each resume went.
         let mut settings = serde_json::from_str(&row.settings).unwrap_or(serde_json::Value::Null);
-        if let Some(settings) = settings.as_object_mut() {
+        let resumes = settings.as_object_mut().and_then(|settings| {
             settings.retain(|key, _| key != "skipped" && key != "held");
-        }
+            settings.remove("parts")
+        });
+        document.insert("resumes".to_owned(), resumes.unwrap_or_else(|| json!([])));
         document.insert("settings".to_owned(), settings);
         document.insert("events".to_owned(), json!(ledger.events(row.n)?));
         document.insert("letters".to_owned(), json!(letters));

@@ -26,6 +26,8 @@ pub struct Ended<'a> {
     pub end: &'a End,
     /// As it is recorded.
     pub state: RunState,
+    /// Why it ended, as it is recorded.
+    pub why: &'a str,
     /// The exit code.
     pub exit: u8,
     /// Letters that did not move, the first of them.
@@ -353,6 +355,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "target": screen.target,
         "state": it.state.word(),
         "exit": it.exit,
+        "why": it.why,
         "reason": it.reason,
         "by": it.who,
         "started": it.started,

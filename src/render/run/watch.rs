@@ -80,9 +80,9 @@ impl<'a> Watch<'a> {
     }
 
     /// Says that it ended.
-    pub fn ended(&mut self, state: &str, exit: u8, counts: &crate::ledger::Counts) {
+    pub fn ended(&mut self, state: &str, exit: u8, why: &str, counts: &crate::ledger::Counts) {
         self.progress.clear(self.ui);
-        let mut event = json!({"event": "ended", "state": state, "exit": exit});
+        let mut event = json!({"event": "ended", "state": state, "exit": exit, "why": why});
         if let (Some(event), Ok(Json::Object(counts))) = (event.as_object_mut(), serde_json::to_value(counts))
         {
             event.extend(counts);

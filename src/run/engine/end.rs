@@ -35,6 +35,28 @@ pub enum Cause {
     LockLost,
 }
 
+impl Cause {
+    /// In words for the record: what kind it was, then what is known of it.
+    pub fn words(&self) -> String {
+        let said = |error: &BrokerError| {
+            let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+            format!("could not {}: {}{code}", error.action, error.message)
+        };
+        match self {
+            Self::Asked => "signal".to_owned(),
+            Self::Paused | Self::StoppedFromOutside => "asked from outside".to_owned(),
+            Self::Errors(None) => "errors in a row".to_owned(),
+            Self::Errors(Some(last)) => format!("errors in a row: the last, {}", said(last)),
+            Self::Refailed { count, of, limit } => {
+                let limit = (limit * 1e10).round() / 1e8;
+                format!("re-failed over the limit: {count} of {of}, limit {limit}%")
+            }
+            Self::Broker(error) => format!("the broker: {}", said(error)),
+            Self::LockLost => "lock lost: another process took the dead-letter queue over".to_owned(),
+        }
+    }
+}
+
 /// How a part of a run ended.
 #[derive(Debug, Clone)]
 pub struct End {

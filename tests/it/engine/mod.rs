@@ -7,6 +7,7 @@ mod relay;
 mod runs;
 mod screens;
 mod typed;
+mod why;
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -1,0 +1,171 @@
+//! Why a run ended and how it went is on record, in text and in JSON.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use super::Shop;
+
+const RUN: &str = "run orders --limit all --rate 20/s --reason INC-1 --yes";
+
+/// Why the latest run ended, which the text says too.
+fn why(shop: &Shop) -> String {
+    let run = shop.latest();
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    let why = audit["why"].as_str().unwrap_or_else(|| panic!("{audit}")).to_owned();
+    let shown = shop.line(&format!("runs show {run}")).ok();
+    assert!(shown.says(&format!("ended {why}")), "{why}: {shown}");
+    why
+}
+
+/// A run that has moved something.
+fn under_way(shop: &Shop) -> Child {
+    let line: Vec<&str> = RUN.split(' ').collect();
+    let child = shop.env.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while shop.lying("orders").len() < 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+#[test]
+fn a_run_that_finished_says_so_everywhere() {
+    let shop = Shop::new();
+    shop.bury_many(4);
+    let run = shop.line("run orders --limit all --reason x --yes --events e.jsonl -o json").ok();
+    assert_eq!(run.json()["why"], "finished");
+    let events = std::fs::read_to_string(shop.env.path("e.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["why"]), (&"ended".into(), &"finished".into()));
+    assert_eq!(why(&shop), "finished");
+    let shown = shop.line(&format!("runs show {}", shop.latest())).ok();
+    assert!(shown.says("ended by mira@ops-2 done, finished"), "{shown}");
+}
+
+#[test]
+fn a_killed_run_ended_without_a_word_and_its_resume_has_the_last_one() {
+    let shop = Shop::new();
+    shop.bury_many(30);
+    let line: Vec<&str> = RUN.split(' ').collect();
+    let killed = shop.env.command(&line).env("REDRIVE_FAILPOINT", "after_transfer:3").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    assert_eq!(why(&shop), "without a word: killed?");
+    let run = shop.latest();
+    let _ = shop.line(&format!("resume {run} --yes --rate 1000/s")).ok();
+    assert_eq!(why(&shop), "finished");
+}
+
+#[test]
+fn a_signal_a_pause_and_a_stop_are_on_record_with_who_and_why() {
+    for (signal, expected) in
+        [("INT", "signal: SIGINT"), ("TERM", "signal: SIGTERM"), ("HUP", "signal: SIGHUP")]
+    {
+        let shop = Shop::new();
+        shop.bury_many(60);
+        let mut child = under_way(&shop);
+        let pid = child.id().to_string();
+        std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap();
+        let _ = child.wait().unwrap();
+        assert_eq!(why(&shop), expected);
+    }
+    for (arguments, expected) in [
+        (&["pause"][..], "asked from outside: runs pause by mira@ops-2"),
+        (
+            &["stop", "--reason", "billing is down"],
+            "asked from outside: runs stop by mira@ops-2, billing is down",
+        ),
+        // A reason that says nothing is none.
+        (&["stop", "--reason", " "], "asked from outside: runs stop by mira@ops-2"),
+    ] {
+        let shop = Shop::new();
+        shop.bury_many(60);
+        let mut child = under_way(&shop);
+        let run = shop.latest();
+        let mut line = vec!["runs", arguments[0], &run];
+        line.extend(&arguments[1..]);
+        let _ = shop.env.run(&line).ok();
+        assert_eq!(child.wait().unwrap().code(), Some(12));
+        assert_eq!(why(&shop), expected);
+    }
+}
+
+#[test]
+fn what_stopped_a_run_by_itself_is_on_record() {
+    let shop = Shop::new();
+    shop.bury(&(0..120).map(|n| super::letter(None, n)).collect::<Vec<_>>());
+    let (code, report) =
+        shop.refused_by_everyone("run orders --limit all --rate 30/s --reason x --yes -o json");
+    assert_eq!(code, Some(12), "{report}");
+    let told = why(&shop);
+    assert!(told.starts_with("re-failed over the limit: ") && told.ends_with(", limit 20%"), "{told}");
+    assert_eq!(report["why"], told);
+    // Every insert is an error of the database.
+    let shop = Shop::new();
+    shop.bury_many(30);
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.execute_batch(
+        "CREATE TRIGGER no BEFORE INSERT ON letter BEGIN SELECT RAISE(ABORT, 'this disk is tired'); END",
+    )
+    .unwrap();
+    let run = shop.line("run orders --limit all --rate 1000/s --reason x --yes --max-errors 3 -o json");
+    let told = why(&shop);
+    assert!(run.code == Some(12) && told.contains("this disk is tired"), "{told}: {run}");
+    assert!(told.starts_with("errors in a row: the last, could not "), "{told}: {run}");
+}
+
+#[test]
+fn an_ousted_run_leaves_that_on_record_and_no_more() {
+    let shop = Shop::new();
+    shop.bury_many(80);
+    let mut child = under_way(&shop);
+    let first = shop.latest();
+    let _ = shop.line("run orders --limit all --rate 1000/s --reason y --yes --take-over");
+    assert_eq!(child.wait().unwrap().code(), Some(12));
+    let audit = shop.line(&format!("runs show {first} -o json")).ok().json();
+    assert_eq!(audit["why"], "lock lost: another process took the dead-letter queue over", "{audit}");
+    assert_eq!((&audit["state"], &audit["exit"]), (&"stopped".into(), &12.into()), "{audit}");
+    // The same run, taken over by its resume: the end of the first part does not end the second.
+    let shop = Shop::new();
+    shop.bury_many(80);
+    let mut child = under_way(&shop);
+    let run = shop.latest();
+    let _ = shop.line(&format!("resume {run} --rate 1000/s --yes --take-over"));
+    assert_eq!(child.wait().unwrap().code(), Some(12));
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    assert_eq!((&audit["state"], &audit["counts"]["moved"]), (&"done".into(), &80.into()), "{audit}");
+    let ousted = audit["events"].as_array().unwrap().iter().filter(|event| event["what"] == "ousted").count();
+    assert_eq!(ousted, 1, "{audit}");
+}
+
+#[test]
+fn the_flags_that_letters_were_judged_by_are_on_record_and_how_each_resume_went() {
+    let shop = Shop::new();
+    shop.bury_many(30);
+    let flags = "--dedupe --past-dedup-window --any-origin --moved-before --skip-overtaken --order none";
+    let line = format!("{RUN} {flags}");
+    let line: Vec<&str> = line.split(' ').collect();
+    let killed = shop.env.command(&line).env("REDRIVE_FAILPOINT", "after_transfer:3").output().unwrap();
+    assert_eq!(killed.status.signal(), Some(9));
+    let run = shop.latest();
+    let _ = shop.line(&format!("resume {run} --yes --rate 1000/s --max-errors 7 --retry-failed")).ok();
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    let settings = &audit["settings"];
+    for flag in ["dedupe", "past_dedup_window", "any_origin", "moved_before", "skip_overtaken"] {
+        assert_eq!(settings[flag], true, "{flag}: {audit}");
+    }
+    assert_eq!((&settings["order"], &settings["max_errors"]), (&"none".into(), &5.into()), "{audit}");
+    let resumes = audit["resumes"].as_array().unwrap();
+    assert_eq!(resumes.len(), 1, "{audit}");
+    let part = &resumes[0];
+    assert_eq!(
+        (&part["part"], &part["rate"], &part["by"]),
+        (&2.into(), &"1000/s".into(), &"mira@ops-2".into())
+    );
+    assert_eq!((&part["max_errors"], &part["retry_failed"]), (&7.into(), &true.into()), "{audit}");
+    // A run that was judged by none says so too.
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let _ = shop.line(RUN).ok();
+    let audit = shop.line(&format!("runs show {} -o json", shop.latest())).ok().json();
+    assert_eq!((&audit["settings"]["dedupe"], &audit["resumes"]), (&false.into(), &serde_json::json!([])));
+}

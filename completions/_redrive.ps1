@@ -317,6 +317,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--resend-in-doubt', '--resend-in-doubt', [CompletionResultType]::ParameterName, 'Send again what is in doubt: it may be there twice, and stays named')
             [CompletionResult]::new('--settle-in-doubt', '--settle-in-doubt', [CompletionResultType]::ParameterName, 'The effect of what is in doubt was seen: take the originals away')
             [CompletionResult]::new('--retry-failed', '--retry-failed', [CompletionResultType]::ParameterName, 'Also try again what failed')
+            [CompletionResult]::new('--accept-gone', '--accept-gone', [CompletionResultType]::ParameterName, 'What the queue does not show any more is gone, as you found out: original of a moved letter, or a letter that was not sent yet')
             [CompletionResult]::new('--allow-stale', '--allow-stale', [CompletionResultType]::ParameterName, 'Skip letters that are gone, and let their groups go on')
             [CompletionResult]::new('--take-over', '--take-over', [CompletionResultType]::ParameterName, 'Take the dead-letter queue from a run that may be alive')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')

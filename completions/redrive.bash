@@ -754,7 +754,7 @@ _redrive() {
             return 0
             ;;
         redrive__subcmd__resume)
-            opts="-f -o -v -h --resend-in-doubt --settle-in-doubt --retry-failed --allow-stale --rate --max-errors --stop-on-refail --reason --yes --take-over --events --ledger --file --broker --output --verbose --help"
+            opts="-f -o -v -h --resend-in-doubt --settle-in-doubt --retry-failed --accept-gone --allow-stale --rate --max-errors --stop-on-refail --reason --yes --take-over --events --ledger --file --broker --output --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

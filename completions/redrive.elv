@@ -296,6 +296,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --resend-in-doubt 'Send again what is in doubt: it may be there twice, and stays named'
             cand --settle-in-doubt 'The effect of what is in doubt was seen: take the originals away'
             cand --retry-failed 'Also try again what failed'
+            cand --accept-gone 'What the queue does not show any more is gone, as you found out: original of a moved letter, or a letter that was not sent yet'
             cand --allow-stale 'Skip letters that are gone, and let their groups go on'
             cand --take-over 'Take the dead-letter queue from a run that may be alive'
             cand -v 'Say on stderr what is done; twice: also what clients do'

@@ -231,6 +231,7 @@ jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l resend-in-doubt -d 'Send again what is in doubt: it may be there twice, and stays named'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l settle-in-doubt -d 'The effect of what is in doubt was seen: take the originals away'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l retry-failed -d 'Also try again what failed'
+complete -c redrive -n "__fish_redrive_using_subcommand resume" -l accept-gone -d 'What the queue does not show any more is gone, as you found out: original of a moved letter, or a letter that was not sent yet'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l allow-stale -d 'Skip letters that are gone, and let their groups go on'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -l take-over -d 'Take the dead-letter queue from a run that may be alive'
 complete -c redrive -n "__fish_redrive_using_subcommand resume" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'

@@ -16,7 +16,7 @@ use super::sending::{
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
 use crate::clock::Time;
-use crate::ledger::{Ledger, LedgerError, LetterState, RunState};
+use crate::ledger::{ACCEPT_GONE, Ledger, LedgerError, LetterState, RunState};
 use crate::manifest::{Judged, OrderPolicy, Reader};
 use crate::render::run as screen;
 use crate::run::engine::Settings;
@@ -40,6 +40,10 @@ pub struct Args {
     /// Also try again what failed
     #[arg(long)]
     retry_failed: bool,
+    /// What the queue does not show any more is gone, as you found out: original of a moved letter, or a letter that
+    /// was not sent yet
+    #[arg(long, requires = "reason")]
+    accept_gone: bool,
     /// Skip letters that are gone, and let their groups go on
     #[arg(long)]
     allow_stale: bool,
@@ -105,6 +109,8 @@ struct Part {
     resend_in_doubt: bool,
     settle_in_doubt: bool,
     retry_failed: bool,
+    #[serde(default)]
+    accept_gone: bool,
     take_over: bool,
 }
 
@@ -207,6 +213,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         resend_in_doubt: args.resend_in_doubt,
         settle_in_doubt: args.settle_in_doubt,
         retry_failed: args.retry_failed,
+        accept_gone: args.accept_gone,
     };
     // What will stay as it is, and hold its group; a lookup may still find what is only intended.
     let doubted = !args.resend_in_doubt && !args.settle_in_doubt;
@@ -286,6 +293,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
             _ => format!("Send up to {sending} {letters} to {}, and {take}, on {title}?", row.target),
         };
     }
+    if args.accept_gone {
+        question = format!("{} What {} does not show is taken as gone.", question, row.queue);
+    }
     args.yes.consent(
         &mut ctx.ui,
         Consent {
@@ -333,14 +343,16 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         resend_in_doubt: args.resend_in_doubt,
         settle_in_doubt: args.settle_in_doubt,
         retry_failed: args.retry_failed,
+        accept_gone: args.accept_gone,
         take_over: args.take_over,
     });
     let settings_text = serde_json::to_string(&kept).unwrap_or_else(|_| row.settings.clone());
     ledger.keep_settings(row.n, &settings_text).map_err(told)?;
     if let Some(reason) = &args.reason {
-        let what = match (args.resend_in_doubt, args.settle_in_doubt) {
-            (true, _) => "resend in doubt",
-            (_, true) => "settle in doubt",
+        let what = match (args.resend_in_doubt, args.settle_in_doubt, args.accept_gone) {
+            (true, ..) => "resend in doubt",
+            (_, true, _) => "settle in doubt",
+            (.., true) => ACCEPT_GONE,
             _ => "reason",
         };
         // Who reads this later sees which letters it was about, though by then they have another outcome.
@@ -349,6 +361,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
             false => reason.clone(),
         };
         ledger.event(row.n, now, &ctx.who, what, Some(&text)).map_err(told)?;
+        if args.accept_gone && what != ACCEPT_GONE {
+            ledger.event(row.n, now, &ctx.who, ACCEPT_GONE, Some(reason)).map_err(told)?;
+        }
     }
     // What this part does otherwise than the one before belongs to the audit too.
     let before = ledger.last_rate(&row).map_err(told)?;

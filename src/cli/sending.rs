@@ -131,10 +131,14 @@ impl Earlier {
         let ledger = ledger_path(flag).ok().and_then(|path| Ledger::look(&path).ok().flatten());
         let Some(ledger) = ledger else { return Self::default() };
         let open = ledger.open_elsewhere(key).unwrap_or_default().into_iter().collect();
-        let moved = match capabilities.deleted_returns && !judging.moved_before {
+        let mut moved = match capabilities.deleted_returns && !judging.moved_before {
             true => ledger.moved_before(key, ctx.clock.now().minus(COMES_BACK_WITHIN)).unwrap_or_default(),
             false => MovedBefore::default(),
         };
+        if !judging.moved_before {
+            // Without them a letter that turns up again is sent again, which a person can see and refuse.
+            let _ = ledger.taken_as_gone(key, &mut moved);
+        }
         Self { open, moved }
     }
 }

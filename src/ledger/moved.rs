@@ -2,12 +2,15 @@
 //! of their letters say it. Asked where a broker may hand a letter out again that it deleted, and when a
 //! manifest is found to be stale.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Ledger, LetterState, Result, RunRow, Writes};
+use super::{Ledger, LetterState, Result, RunRow, TAKEN_AS_GONE, Writes};
 use crate::clock::Time;
 use crate::manifest::Reader;
+
+/// What the audit calls a resume with `--accept-gone`.
+pub const ACCEPT_GONE: &str = "accept gone";
 
 /// Positions by hash, each with the run that moved it: twelve bytes a letter.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +56,38 @@ impl Ledger {
             self.moved_by(&row, |position| moved.add(&row.id, position))?;
         }
         Ok(moved)
+    }
+
+    /// Adds what runs of a dead-letter queue moved without seeing the original again, where a person said that it
+    /// is gone: should it turn up all the same, it is not sent a second time.
+    ///
+    /// # Errors
+    /// The database's. A run whose selection cannot be read says nothing.
+    pub fn taken_as_gone(&self, dlq: &str, moved: &mut MovedBefore) -> Result<()> {
+        let mut query = self.sql.prepare(
+            "SELECT n, id FROM runs WHERE dlq = ?1 AND EXISTS (SELECT 1 FROM events WHERE run = n AND what = ?2) \
+             ORDER BY n",
+        )?;
+        let runs: Vec<(i64, String)> = query
+            .query_map([dlq, ACCEPT_GONE], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        for (run, id) in runs {
+            let mut query = self.sql.prepare_cached("SELECT seq FROM notes WHERE run = ?1 AND code = ?2")?;
+            let seqs: HashSet<u64> = query
+                .query_map(rusqlite::params![run, TAKEN_AS_GONE], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let reader = match seqs.is_empty() {
+                true => continue,
+                false => Reader::open(&self.manifest_path(&id)?),
+            };
+            let Ok(mut reader) = reader else { continue };
+            while let Ok(Some(line)) = reader.next_line() {
+                if seqs.contains(&line.seq) {
+                    moved.add(&id, line.position.as_str());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What other runs have moved out of a run's dead-letter queue since it began.

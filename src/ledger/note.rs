@@ -6,12 +6,15 @@ use serde::Serialize;
 use super::{Ledger, Result};
 use crate::clock::Time;
 
-/// One letter that did not move.
+/// Code of a letter that moved and whose original was not seen when it was to be removed: a person says it is gone.
+pub const TAKEN_AS_GONE: &str = "taken_as_gone";
+
+/// One letter that did not move, or moved in a way that is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// Its number.
     pub seq: u64,
-    /// `failed`, `held`, `skipped`, `in_doubt`, `untouched`, `unsettled`.
+    /// `failed`, `held`, `skipped`, `in_doubt`, `untouched`; `moved` only with [`TAKEN_AS_GONE`].
     pub outcome: String,
     /// The broker's code, or our word for the rule.
     pub code: String,

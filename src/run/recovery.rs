@@ -14,6 +14,8 @@ pub struct Orders {
     pub settle_in_doubt: bool,
     /// `--retry-failed`.
     pub retry_failed: bool,
+    /// `--accept-gone`: what the queue does not show is gone.
+    pub accept_gone: bool,
 }
 
 /// How a letter enters the resumed run, and what is to be written first.

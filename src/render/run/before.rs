@@ -527,6 +527,10 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
         let what = "that arrived, without sending them again";
         ui.say_folded(format!("settle    {} {what}", number(left.unsettled)), LABEL);
     }
+    if orders.accept_gone {
+        let what = "an original that is not seen is taken as removed; a letter that is not seen is skipped";
+        ui.say_folded(format!("gone      {what}"), LABEL);
+    }
     if left.held > 0 {
         let behind = count(left.held, "letter", "letters");
         let what = "behind one of their group that stays in doubt or failed";

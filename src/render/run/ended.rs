@@ -90,6 +90,19 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
             LABEL,
         );
     }
+    if it.end.unseen > 0 {
+        ui.say_folded(
+            format!(
+                "  {} not visible: perhaps somebody else holds {}, perhaps the broker had removed {} and could not say \
+                 so. If you know that {} gone: resume --accept-gone, with a --reason",
+                number(it.end.unseen),
+                if it.end.unseen == 1 { "it" } else { "them" },
+                if it.end.unseen == 1 { "it" } else { "them" },
+                if it.end.unseen == 1 { "it is" } else { "they are" },
+            ),
+            LABEL,
+        );
+    }
     if it.end.counts.moved > 0 {
         ui.say_folded(refailed(it.end, screen), LABEL);
     }
@@ -331,6 +344,7 @@ pub fn reason(code: &str) -> &str {
         "twin" => "equal to one that was sent, settled unsent",
         "not_seen" => "not visible to the broker",
         "no_answer" => "sent, without an answer",
+        "taken_as_gone" => "original not seen, gone as a person said",
         other => other,
     }
 }
@@ -339,6 +353,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
     let not_moved: Vec<_> = it
         .notes
         .iter()
+        .filter(|note| note.outcome != "moved")
         .map(|note| {
             json!({
                 "letter": note.letter, "event_id": note.event_id, "group": note.group,
@@ -366,6 +381,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "refailed": it.end.refailed,
         "counts": counts,
         "unsettled": it.end.unsettled,
+        "taken_as_gone": it.end.taken_as_gone,
         "yielded_ms": it.end.yielded.as_millis() as u64,
         "not_moved": not_moved,
         "next": it.next,

@@ -168,7 +168,7 @@ impl Engine<'_> {
             if matches!(copy, Copy::Changed) {
                 // Not what was frozen: given back, and named.
                 changed.push(receipt);
-                missing.push((seq, Absent::NotSeen));
+                missing.push((seq, Absent::Other));
                 continue;
             }
             let until = asked_at + self.job.settings.claim_for;

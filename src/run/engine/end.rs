@@ -66,6 +66,10 @@ pub struct End {
     pub counts: Counts,
     /// Moved, and the original is still there.
     pub unsettled: u64,
+    /// Of those, looked for and not visible to the broker.
+    pub unseen: u64,
+    /// Moved, not visible, and gone as a person says.
+    pub taken_as_gone: u64,
     /// Not visible to the broker when they were wanted.
     pub not_seen: u64,
     /// Died again by now, where looking costs nothing.
@@ -141,6 +145,8 @@ impl Engine<'_> {
             cause: self.cause,
             counts,
             unsettled: tally.unsettled,
+            unseen: tally.unseen,
+            taken_as_gone: tally.taken_as_gone,
             not_seen: tally.not_seen,
             refailed: self.refailed.all,
             refailed_fault: self.refailed.fault,

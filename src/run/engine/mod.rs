@@ -293,6 +293,7 @@ fn rules_of(job: &Job<'_>) -> Rules {
         attempts: 5,
         max_errors: job.settings.max_errors,
         allow_gone: job.settings.allow_gone,
+        accept_gone: job.resume.is_some_and(|orders| orders.accept_gone),
         ordered: job.settings.order == OrderPolicy::Group,
     }
 }

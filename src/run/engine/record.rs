@@ -5,7 +5,7 @@ use super::super::machine::Write;
 use super::super::numbered::Numbered;
 use super::{Cause, Engine, EngineError};
 use crate::broker::BrokerError;
-use crate::ledger::{Entry, LedgerError, LetterState};
+use crate::ledger::{Entry, LedgerError, LetterState, TAKEN_AS_GONE};
 use crate::manifest::Line;
 use crate::proof::failpoint;
 
@@ -114,6 +114,7 @@ fn entry<'l>(
         Write::Planned => (Some(LetterState::Planned), 0, None),
         Write::Published => (Some(LetterState::Published), 0, None),
         Write::Settled => (Some(LetterState::Settled), 0, None),
+        Write::TakenAsGone => (Some(LetterState::Settled), 0, Some(("moved", TAKEN_AS_GONE, None, None))),
         Write::Failed => (Some(LetterState::Failed), 0, Some(("failed", code, text, None))),
         Write::InDoubt => (Some(LetterState::InDoubt), 0, Some(("in_doubt", code, text, None))),
         Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),

@@ -28,6 +28,7 @@ impl Machine {
     pub(super) fn missing(&mut self, seq: Seq, why: Absent) {
         let Some(letter) = self.letters.get(&seq) else { return };
         let (group, kind, open) = (letter.group, letter.kind, letter.open);
+        let accepted = why == Absent::NotSeen && self.rules.accept_gone;
         let gone =
             matches!(why, Absent::Gone | Absent::MovedBefore) || (why == Absent::NotSeen && mutated("m15"));
         match kind {
@@ -36,8 +37,16 @@ impl Machine {
                 self.tally.unsettled -= 1;
                 self.finish(seq, Write::Settled);
             }
-            Kind::Published => self.give_up_settling(seq),
-            Kind::Twin { .. } if gone || why == Absent::Moved => {
+            Kind::Published if accepted => {
+                self.tally.unsettled -= 1;
+                self.tally.taken_as_gone += 1;
+                self.finish(seq, Write::TakenAsGone);
+            }
+            Kind::Published => {
+                self.tally.unseen += u64::from(why == Absent::NotSeen);
+                self.give_up_settling(seq);
+            }
+            Kind::Twin { .. } if gone || accepted || why == Absent::Moved => {
                 self.tally.skipped += 1;
                 self.finish(seq, Write::Gone);
             }
@@ -54,7 +63,7 @@ impl Machine {
                 self.finish(seq, Write::MovedBefore);
                 self.leave(seq, group);
             }
-            Kind::Send if gone && (self.rules.allow_gone || mutated("m15")) => {
+            Kind::Send if accepted || gone && (self.rules.allow_gone || mutated("m15")) => {
                 self.tally.skipped += 1;
                 self.finish(seq, Write::Gone);
                 self.leave(seq, group);

@@ -229,7 +229,7 @@ impl Machine {
             self.lanes.back(group, seq);
         }
         if over {
-            self.missing(seq, Absent::NotSeen);
+            self.missing(seq, Absent::Other);
         } else {
             self.claimable.insert(seq);
         }
@@ -301,7 +301,8 @@ impl Machine {
         self.ready.remove(seq);
         self.claimable.remove(seq);
         self.to_settle.remove(seq);
-        if matches!(write, Write::Settled | Write::Twin | Write::Gone | Write::MovedBefore) {
+        let left = [Write::Settled, Write::TakenAsGone, Write::Twin, Write::Gone, Write::MovedBefore];
+        if left.contains(&write) {
             self.hand.remove(seq);
         } else {
             self.give_back(seq);

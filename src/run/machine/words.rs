@@ -23,6 +23,8 @@ pub struct Rules {
     pub max_errors: u32,
     /// A letter that is gone is skipped, and its group goes on (`--allow-stale`).
     pub allow_gone: bool,
+    /// A person says that what is not visible is gone (`--accept-gone`): without that it is not (m15).
+    pub accept_gone: bool,
     /// Keep order within groups; false with `--order none`.
     pub ordered: bool,
 }
@@ -81,6 +83,8 @@ pub enum Write {
     Published,
     /// The original is gone too.
     Settled,
+    /// The original is not visible, and a person says that it is gone.
+    TakenAsGone,
     /// Refused for good; the driver has the code.
     Failed,
     /// Sent, and nobody can say whether it arrived.
@@ -201,6 +205,8 @@ pub enum Absent {
     MovedBefore,
     /// Not visible.
     NotSeen,
+    /// Seen, but not as what was asked for.
+    Other,
 }
 
 /// What the driver knows at the moment of asking.
@@ -236,4 +242,8 @@ pub struct Tally {
     pub in_doubt: u64,
     /// Not seen.
     pub not_seen: u64,
+    /// Of the unsettled, originals that were looked for and not seen.
+    pub unseen: u64,
+    /// Of the moved, originals that were not seen and a person says are gone.
+    pub taken_as_gone: u64,
 }

@@ -161,6 +161,7 @@ fn a_batch_picked_ahead_is_of_other_groups_and_goes_back_in_order() {
         attempts: 2,
         max_errors: 0,
         allow_gone: false,
+        accept_gone: false,
         ordered: true,
     };
     let mut machine = Machine::new(rules);

@@ -47,6 +47,7 @@ impl Config {
             attempts: self.attempts,
             max_errors: 0,
             allow_gone: true,
+            accept_gone: false,
             ordered: true,
         }
     }
@@ -404,7 +405,7 @@ impl World {
                 Write::Intended { attempt } => (LetterState::Intended, *attempt),
                 Write::Planned => (LetterState::Planned, 0),
                 Write::Published => (LetterState::Published, attempt),
-                Write::Settled => (LetterState::Settled, attempt),
+                Write::Settled | Write::TakenAsGone => (LetterState::Settled, attempt),
                 Write::Failed => (LetterState::Failed, attempt),
                 Write::InDoubt => {
                     self.named.insert(*seq);

@@ -4,6 +4,7 @@ mod cases;
 mod consumer;
 mod exchange;
 mod faults;
+mod gone;
 mod look;
 mod own;
 mod program;

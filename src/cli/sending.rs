@@ -16,7 +16,7 @@ use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, k
 use crate::clock::rough;
 use crate::ledger::{Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, process_start, this_host};
 use crate::manifest::Reader;
-use crate::render::run::{self as screen, Watch};
+use crate::render::run::{self as screen, Shared, Watch};
 use crate::run::engine::{Cause, Job, Lines, Settings, drive};
 use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
 use crate::run::recovery::Orders;
@@ -354,14 +354,20 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             return Err(CommandError::bug("a run without a session"));
         };
         let manifest = own_manifest(&ready)?;
-        let mut watching =
-            Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
+        let watching = Watch::new(&mut ctx.ui, &context, ready.events.take(), ctx.clock.clone()).after(seen);
+        let watching = Shared::of(watching);
         match &ready.passes {
             Some(passes) if passes.number() > 1 => {
-                watching.goes_on(passes.number(), ready.row.counts.planned, ready.sending, ready.kept);
+                watching.watch().goes_on(
+                    passes.number(),
+                    ready.row.counts.planned,
+                    ready.sending,
+                    ready.kept,
+                );
             }
-            _ => watching.begun(ready.row.counts.planned, ready.sending, ready.kept),
+            _ => watching.watch().begun(ready.row.counts.planned, ready.sending, ready.kept),
         }
+        let mut observer = watching.clone();
         let job = Job {
             clock: ctx.clock.clone(),
             channel: ready.channel,
@@ -378,7 +384,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             settings: ready.settings.clone(),
             resume: ready.resume,
             stopping: stopping.clone(),
-            observer: &mut watching,
+            observer: &mut observer,
         };
         let mut driving = Box::pin(drive(job));
         let mut code = None;
@@ -391,13 +397,16 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                     if now.times > 1 {
                         break None;
                     }
+                    // The run hears of it when the call that it waits for is back.
+                    watching.watch().asked_to_stop();
                     let _ = stop.send(true);
                 }
             }
         };
         // Dropped here: after a second signal nothing more is written.
         drop(driving);
-        (ready.events, seen) = watching.over();
+        (ready.events, seen) = watching.watch().over();
+        drop((watching, observer));
         if let Some(Ok(end)) = &mut result {
             took += end.took;
             recording += end.recording;

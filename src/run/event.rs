@@ -57,6 +57,8 @@ pub struct Progress {
     pub yields_to: Option<u64>,
     /// How long this part has run.
     pub took: Duration,
+    /// Letters in hand: claimed, and not settled or given back yet.
+    pub in_hand: usize,
 }
 
 /// Who watches.

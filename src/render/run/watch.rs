@@ -1,7 +1,7 @@
 //! While a run goes: a bar on a terminal, a line every ten seconds off it, JSON lines for `--events`.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -23,6 +23,33 @@ pub struct Watch<'a> {
     kept: u64,
     stopping: bool,
     yielded: bool,
+    in_hand: usize,
+}
+
+/// A watch that is told from two sides: by the run, and by who asks it to stop while a call of the broker keeps it.
+#[derive(Clone)]
+pub struct Shared<'a>(Arc<Mutex<Watch<'a>>>);
+
+impl<'a> Shared<'a> {
+    /// Of this watch.
+    pub fn of(watch: Watch<'a>) -> Self {
+        Self(Arc::new(Mutex::new(watch)))
+    }
+
+    /// The watch, for one to say something.
+    pub fn watch(&self) -> MutexGuard<'_, Watch<'a>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Shared<'_> {
+    fn see(&mut self, event: &Event<'_>) {
+        self.watch().see(event);
+    }
+
+    fn wants_letters(&self) -> bool {
+        self.watch().wants_letters()
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -43,6 +70,7 @@ impl<'a> Watch<'a> {
             kept: 0,
             stopping: false,
             yielded: false,
+            in_hand: 0,
         }
     }
 
@@ -66,9 +94,27 @@ impl<'a> Watch<'a> {
     }
 
     /// The pass is over: the events, and how many there were.
-    pub fn over(mut self) -> (Option<Box<dyn Write + Send>>, u64) {
+    pub fn over(&mut self) -> (Option<Box<dyn Write + Send>>, u64) {
         self.progress.clear(self.ui);
         (self.events.take(), self.seq)
+    }
+
+    /// Says that it is stopping: at once when a person asks, though the run may hear of it later. Said once.
+    pub fn stopping(&mut self, in_hand: usize) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        self.progress.clear(self.ui);
+        if !self.ui.json() {
+            let what = format!("{} in hand are being settled or given back", number(in_hand as u64));
+            self.ui.tell_folded(format!("stopping: {what}; a second Ctrl-C leaves at once, also safe"), 10);
+        }
+        self.emit(json!({"event": "stopping", "in_flight": in_hand}));
+    }
+
+    /// A person asked it to stop.
+    pub fn asked_to_stop(&mut self) {
+        self.stopping(self.in_hand);
     }
 
     /// Says that it goes on with letters that could not be seen before.
@@ -167,7 +213,10 @@ impl<'a> Watch<'a> {
 impl Observer for Watch<'_> {
     fn see(&mut self, event: &Event<'_>) {
         match event {
-            Event::Progress(progress) => self.show(progress),
+            Event::Progress(progress) => {
+                self.in_hand = progress.in_hand;
+                self.show(progress);
+            }
             Event::Trouble { what, wait } => {
                 self.progress.clear(self.ui);
                 self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
@@ -184,22 +233,7 @@ impl Observer for Watch<'_> {
                     ));
                 }
             }
-            Event::Stopping { in_flight } => {
-                if !self.stopping {
-                    self.stopping = true;
-                    self.progress.clear(self.ui);
-                    if !self.ui.json() {
-                        self.ui.tell_folded(
-                            format!(
-                                "stopping: {} in hand are being settled or given back; a second Ctrl-C leaves at once, also safe",
-                                number(*in_flight as u64)
-                            ),
-                            10,
-                        );
-                    }
-                    self.emit(json!({"event": "stopping", "in_flight": in_flight}));
-                }
-            }
+            Event::Stopping { in_flight } => self.stopping(*in_flight),
             Event::Letter { line, outcome, detail } => {
                 let mut event = json!({
                     "event": outcome,

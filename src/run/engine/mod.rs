@@ -504,6 +504,7 @@ impl Engine<'_> {
             refailed: self.refailed.all,
             yields_to: self.overdue.filter(|_| self.yielding.yields()),
             took,
+            in_hand: self.hand.len(),
         }
     }
 

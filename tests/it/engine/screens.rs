@@ -89,6 +89,10 @@ fn at_a_terminal_a_second_ctrl_c_leaves_at_once_and_says_how_to_go_on() {
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     sitting.watches(Duration::from_millis(300));
     sitting.ctrl_c();
+    // Said at once, though the call that the run waits for is not back.
+    let asked = Instant::now();
+    sitting.wait_for("stopping: ");
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
     sitting.watches(Duration::from_millis(300));
     sitting.interrupt();
     let begun = Instant::now();

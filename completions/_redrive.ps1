@@ -357,7 +357,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--moved-before', '--moved-before', [CompletionResultType]::ParameterName, 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice')
             [CompletionResult]::new('--skip-overtaken', '--skip-overtaken', [CompletionResultType]::ParameterName, 'Leave letters that a later message of their group has overtaken where they died (Kafka, groups by key)')
             [CompletionResult]::new('--keep-timestamp', '--keep-timestamp', [CompletionResultType]::ParameterName, 'Copies keep the time at which their message was first published (Kafka)')
-            [CompletionResult]::new('--trim', '--trim', [CompletionResultType]::ParameterName, 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)')
+            [CompletionResult]::new('--trim', '--trim', [CompletionResultType]::ParameterName, 'At the end delete letters that a mark proves to be moved: on Kafka up to the first open one, on SQLite what a killed run left')
             [CompletionResult]::new('--without-transactions', '--without-transactions', [CompletionResultType]::ParameterName, 'Publish, record, settle, even where the broker has transactions')
             [CompletionResult]::new('--without-lookup', '--without-lookup', [CompletionResultType]::ParameterName, 'Ask the broker nothing about a send without an answer, as on one that cannot tell')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')

@@ -335,7 +335,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --moved-before 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
             cand --skip-overtaken 'Leave letters that a later message of their group has overtaken where they died (Kafka, groups by key)'
             cand --keep-timestamp 'Copies keep the time at which their message was first published (Kafka)'
-            cand --trim 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
+            cand --trim 'At the end delete letters that a mark proves to be moved: on Kafka up to the first open one, on SQLite what a killed run left'
             cand --without-transactions 'Publish, record, settle, even where the broker has transactions'
             cand --without-lookup 'Ask the broker nothing about a send without an answer, as on one that cannot tell'
             cand -v 'Say on stderr what is done; twice: also what clients do'

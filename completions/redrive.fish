@@ -266,7 +266,7 @@ complete -c redrive -n "__fish_redrive_using_subcommand run" -l any-origin -d 'A
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l moved-before -d 'Also letters that an earlier run has moved and the broker hands out again: they may be there twice'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l skip-overtaken -d 'Leave letters that a later message of their group has overtaken where they died (Kafka, groups by key)'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l keep-timestamp -d 'Copies keep the time at which their message was first published (Kafka)'
-complete -c redrive -n "__fish_redrive_using_subcommand run" -l trim -d 'At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)'
+complete -c redrive -n "__fish_redrive_using_subcommand run" -l trim -d 'At the end delete letters that a mark proves to be moved: on Kafka up to the first open one, on SQLite what a killed run left'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-transactions -d 'Publish, record, settle, even where the broker has transactions'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -l without-lookup -d 'Ask the broker nothing about a send without an answer, as on one that cannot tell'
 complete -c redrive -n "__fish_redrive_using_subcommand run" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'

@@ -149,6 +149,8 @@ pub struct Capabilities {
     pub limits: Limits,
     /// Can a moved letter be deleted from the dead-letter queue? If not, a mark hides it.
     pub deletes: bool,
+    /// Can moved letters that a mark hides be deleted afterwards (`run --trim`)?
+    pub trims: bool,
     /// May a letter that it deleted be handed out again, its answer notwithstanding? Then the ledger is asked
     /// what earlier runs have moved.
     pub deleted_returns: bool,

@@ -307,8 +307,8 @@ pub trait Mover: Send {
         Err(BrokerError::new(super::ErrorKind::Unsupported, "keep the times of letters", why))
     }
 
-    /// Deletes moved letters that a mark hides, up to the first one that is open, where the broker cannot delete
-    /// single ones. Says what it did; `None`: nothing of that kind lies there.
+    /// Deletes moved letters that a mark hides; up to the first one that is open, where the broker cannot delete
+    /// single ones. Only what a mark proves. Says what it did; only with [`Capabilities::trims`](super::Capabilities).
     async fn trim(&mut self) -> Result<Option<String>> {
         Ok(None)
     }

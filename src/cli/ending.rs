@@ -100,6 +100,9 @@ pub fn record(
         // Where this ledger is not the one through which it was taken.
         return ledger.unlock(&ready.lock);
     }
+    if let Some(trimmed) = &end.trimmed {
+        ledger.event(row.n, now, &ctx.who, "trim", Some(trimmed))?;
+    }
     ledger.end_run(row.n, judged.state, exit, &end.counts, end.unsettled, end.refailed, took, now)?;
     ledger.say_ended(row.n, now, &ctx.who, judged.state, &judged.why)?;
     ledger.unlock(&ready.lock)

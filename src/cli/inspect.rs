@@ -1,6 +1,7 @@
 //! `redrive inspect`: the causes of dead letters, or the letters themselves.
 
 use super::selecting::{Selecting, limit, one_cause};
+use super::sending::lowered;
 use super::{Chosen, CommandError, Context, ExitCode, Outcome, receives};
 use crate::broker::{Broker, PassesOn, Want};
 use crate::dead_letter::DeadLetter;
@@ -11,7 +12,8 @@ use crate::render::looking::Where;
 use crate::selection::{Limit, Selection, cause_prefix};
 use crate::topology::Channel;
 use crate::triage::{
-    Buckets, By, Collect, Contrast, Looked, Newest, Oldest, about_cost, about_look, look, notes,
+    Buckets, By, Collect, Contrast, Looked, Newest, Note, Oldest, about_cost, about_left, about_look, look,
+    notes,
 };
 
 /// Lines of causes that are shown unless a limit says otherwise.
@@ -69,6 +71,11 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
+    fn left(&self, looked: &Looked) -> Result<Option<Note>, CommandError> {
+        let (_, capabilities) = lowered(self.chosen, self.channel)?;
+        Ok(about_left(looked, &capabilities))
+    }
+
     async fn through<C: Collect>(&self, ctx: &Context, collector: C) -> Result<(C, Looked), CommandError> {
         self.through_newest(ctx, None, collector).await
     }
@@ -155,7 +162,8 @@ async fn causes(
         None => CAUSES,
     };
     let lines = buckets.sorted();
-    let notes = notes(&buckets, &looked, lines.len().min(shown) as u64, now);
+    let mut notes = notes(&buckets, &looked, lines.len().min(shown) as u64, now);
+    notes.extend(looking.left(&looked)?);
     let next = match lines.first() {
         Some(line) => ctx.command(&["show", &looking.place.channel, line.sample.as_str()]),
         None if looked.seen > 0 => ctx.command(&["inspect", &looking.place.channel]),
@@ -195,6 +203,7 @@ async fn letters(
     };
     let mut notes = about_look(&looked);
     notes.extend(about_cost(&looked));
+    notes.extend(looking.left(&looked)?);
     let next = match letters.first() {
         Some(letter) => ctx.command(&["show", &looking.place.channel, letter.id.as_str()]),
         None => ctx.command(&["inspect", &looking.place.channel]),

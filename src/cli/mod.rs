@@ -14,6 +14,7 @@ mod demo;
 mod dev;
 mod ending;
 mod error;
+mod events;
 mod explain;
 mod frozen;
 mod help;

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
-use super::run::{Percent, aside_for, open_events, percent};
+use super::events::{aside_for, open_events};
+use super::run::{Percent, percent};
 use super::runs::one_run;
 use super::sending::{
     LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,

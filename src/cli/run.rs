@@ -1,11 +1,10 @@
 //! `redrive run`: sends dead letters back, bounded and rate-limited, after showing exactly what would go.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
+use super::events::{aside_for, open_events};
 use super::frozen::{Frozen, who_moved};
 use super::judging::Judging;
 use super::native::Asked;
@@ -83,7 +82,8 @@ pub struct Args {
     /// Copies keep the time at which their message was first published (Kafka)
     #[arg(long)]
     keep_timestamp: bool,
-    /// At the end delete moved letters up to the first open one, where the broker keeps them (Kafka)
+    /// At the end delete letters that a mark proves to be moved: on Kafka up to the first open one, on SQLite what
+    /// a killed run left
     #[arg(long)]
     trim: bool,
     /// Publish, record, settle, even where the broker has transactions
@@ -125,7 +125,11 @@ fn is_manifest(what: &str) -> bool {
 /// that every end is told and is a code of its own.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     aside_for(ctx, args.events.as_deref(), &args.what)?;
-    let asked = limit(args.limit.as_deref())?;
+    let asked = match args.limit.as_deref() {
+        // Nothing is sent: only what marks prove to be moved is removed.
+        Some("0") if args.trim => Some(Limit::AtMost(0)),
+        text => limit(text)?,
+    };
     let manifest = is_manifest(&args.what);
     if args.native && !manifest {
         return super::native::run(ctx, native(ctx, &args)).await;
@@ -161,6 +165,14 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         frozen.check(chosen, &names.return_to, &names.dead_letter)?;
     }
     let typed = typed(ctx, &args);
+    if args.trim && !capabilities.trims {
+        return Err(CommandError::refused(format!(
+            "--trim: {} keeps no mark that proves which letters of {} were moved",
+            chosen.title(),
+            names.dead_letter
+        ))
+        .hint("What a run has moved is not there any more."));
+    }
     if !args.dry_run {
         chosen.may_change(typed.clone())?;
     }
@@ -247,7 +259,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         return Ok(ExitCode::Done);
     }
     screen::before(&mut ctx.ui, &before);
-    if send == 0 {
+    let hidden = if args.trim { prepared.cost.hidden } else { 0 };
+    if send == 0 && hidden == 0 {
         screen::nothing_to_send(&mut ctx.ui, &before);
         let planned = prepared.summary.planned;
         return Ok(if planned == 0 { ExitCode::Done } else { ExitCode::Partial });
@@ -258,7 +271,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         true => prepared.cost.behind,
         false => 0,
     };
-    consent(ctx, &args, chosen, channel, &names.return_to, rate, (send, behind), real)?;
+    match send {
+        // Only to take away what marks prove to be moved.
+        0 => consent_to_trim(ctx, &args, chosen, &names.dead_letter, hidden, real)?,
+        _ => consent(ctx, &args, chosen, channel, &names.return_to, rate, (send, behind), real)?,
+    }
     let plan = Plan {
         loaded: &loaded,
         chosen,
@@ -370,6 +387,29 @@ fn consent(
             count: send,
             noun: ("letter", "letters"),
             nothing: "Nothing was sent.",
+            command,
+        },
+    )
+}
+
+/// Consent to a run that sends nothing.
+fn consent_to_trim(
+    ctx: &mut Context,
+    args: &Args,
+    chosen: Chosen<'_>,
+    queue: &str,
+    hidden: u64,
+    command: Vec<String>,
+) -> Result<(), CommandError> {
+    let letters = if hidden == 1 { "letter" } else { "letters" };
+    let what = format!("remove up to {hidden} moved {letters} from {queue} on {}", chosen.title());
+    args.yes.consent(
+        &mut ctx.ui,
+        Consent {
+            question: format!("Send nothing, and {what}?").into(),
+            count: hidden,
+            noun: ("letter", "letters"),
+            nothing: "Nothing was removed.",
             command,
         },
     )
@@ -522,45 +562,6 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         },
     )
     .await
-}
-
-/// With the events on stdout the screens are on stderr, so that every line of stdout is JSON. `of`: what the verb is
-/// about, as typed.
-///
-/// # Errors
-/// [2]: the answer would be there as well, and who reads lines of one schema would meet another.
-pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>, of: &str) -> Result<(), CommandError> {
-    if events != Some(Path::new("-")) {
-        return Ok(());
-    }
-    if ctx.ui.json() {
-        let verb: Vec<&str> = ctx.typed.verb.iter().map(String::as_str).chain([of]).collect();
-        let mut next = ctx.command(&verb);
-        next.extend(ctx.typed_but(&["yes", "confirm"]));
-        return Err(CommandError::usage("--events - and -o json are two kinds of answer, and stdout takes one")
-            .hint("The last event has state, exit code and counts. For both, the events go to a file: --events FILE.")
-            .next(next));
-    }
-    ctx.ui.stand_aside();
-    Ok(())
-}
-
-/// Where `--events` go.
-pub(super) fn open_events(path: Option<&Path>) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
-    match path {
-        None => Ok(None),
-        Some(path) if path == Path::new("-") => Ok(Some(Box::new(std::io::stdout()))),
-        Some(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            match file {
-                Ok(file) => Ok(Some(Box::new(std::io::BufWriter::new(file)))),
-                Err(error) => Err(CommandError::failed(format!(
-                    "could not write events to {}: {error}",
-                    path.display()
-                ))),
-            }
-        }
-    }
 }
 
 /// `r`, then the time in 32 s steps and chance: later runs sort later, and a few characters are enough.

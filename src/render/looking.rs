@@ -82,6 +82,15 @@ fn note_words(note: &Note) -> String {
                 number(*hidden)
             )
         }
+        Note::LeftUnsettled { letters: n } => {
+            let (is, mark) =
+                if *n == 1 { ("is an original", "its mark") } else { ("are originals", "their marks") };
+            format!(
+                "{} {is} that a run copied and has not removed. If it was killed, its resume does that; if its \
+                 ledger is lost, run --trim does, by {mark} (--limit 0 sends nothing else).",
+                number(*n)
+            )
+        }
         Note::Undecided { letters: n } => {
             let (lack, are) = if *n == 1 { ("lacks", "is") } else { ("lack", "are") };
             format!("{} {lack} what was asked for and {are} left out.", letters(*n))

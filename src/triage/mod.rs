@@ -25,5 +25,5 @@ pub use growth::{Growth, Looks};
 pub use letters::{Listed, Newest, Oldest};
 pub use look::{Collect, Looked, find_letter, look};
 pub use neighbours::Neighbours;
-pub use notes::{Note, about_cost, about_look, notes};
+pub use notes::{Note, about_cost, about_left, about_look, notes};
 pub use prospects::{Deed, deed, times};

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::buckets::{Buckets, By};
 use super::look::Looked;
+use crate::broker::Capabilities;
 use crate::clock::Time;
 
 /// One remark.
@@ -16,6 +17,11 @@ pub enum Note {
         read: u64,
         /// Of them not shown.
         hidden: u64,
+    },
+    /// Originals that a run copied and has not removed: it was killed, or is at it.
+    LeftUnsettled {
+        /// How many.
+        letters: u64,
     },
     /// Letters that lack a fact which the selection asks for are left out.
     Undecided {
@@ -144,6 +150,12 @@ pub fn about_look(looked: &Looked) -> Vec<Note> {
         notes.push(Note::Undecided { letters: looked.undecided });
     }
     notes
+}
+
+/// What a killed run left: where moved letters are removed and a mark hides one all the same.
+pub fn about_left(looked: &Looked, capabilities: &Capabilities) -> Option<Note> {
+    let abnormal = capabilities.deletes && capabilities.trims && looked.cost.hidden > 0;
+    abnormal.then_some(Note::LeftUnsettled { letters: looked.cost.hidden })
 }
 
 /// What a look cost.

@@ -47,6 +47,7 @@ impl Kind for KafkaKind {
             dedup: Dedup::None,
             limits: Limits::default(),
             deletes: false,
+            trims: true,
             deleted_returns: false,
             fan_out: true,
             enforces_retention: true,

@@ -63,6 +63,7 @@ impl Kind for RabbitKind {
             dedup: Dedup::None,
             limits: Limits { message: None, headers: Some(131_072), header_count: None },
             deletes: true,
+            trims: false,
             deleted_returns: false,
             fan_out: false,
             enforces_retention: false,

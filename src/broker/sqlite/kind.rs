@@ -46,6 +46,7 @@ impl Kind for SqliteKind {
             // SQLite's own limit of a row, less what headers and key may take.
             limits: Limits { message: Some(900_000_000), headers: None, header_count: None },
             deletes: true,
+            trims: true,
             deleted_returns: false,
             fan_out: false,
             enforces_retention: true,

@@ -8,6 +8,7 @@ mod fold;
 mod look;
 mod moved;
 mod together;
+mod trim;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -566,6 +567,10 @@ impl Mover for Held {
 
     async fn overdue(&mut self, grace: Duration) -> Result<Option<u64>> {
         self.with(move |session| session.overdue(grace).map(Some)).await
+    }
+
+    async fn trim(&mut self) -> Result<Option<String>> {
+        self.with(|session| session.trim().map(Some)).await
     }
 
     async fn end(self: Box<Self>) -> Result<()> {

@@ -76,6 +76,7 @@ impl Kind for SqsKind {
             dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },
             limits: Limits { message: Some(MESSAGE_MAX), headers: None, header_count: Some(10) },
             deletes: true,
+            trims: false,
             // A standard queue deletes on several servers, and one of them may have been away.
             deleted_returns: !fifo,
             fan_out: false,

@@ -353,6 +353,7 @@ impl Hostile {
             },
             limits: Limits::default(),
             deletes: true,
+            trims: false,
             deleted_returns: shape == Shape::NoProof,
             fan_out: false,
             enforces_retention: false,

@@ -6,6 +6,7 @@ mod doubt;
 mod relay;
 mod runs;
 mod screens;
+mod trim;
 mod typed;
 mod why;
 

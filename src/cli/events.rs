@@ -1,0 +1,46 @@
+//! Where `--events` go: to a file, or to stdout, which is then theirs alone.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::{CommandError, Context};
+
+/// With the events on stdout the screens are on stderr, so that every line of stdout is JSON. `of`: what the verb is
+/// about, as typed.
+///
+/// # Errors
+/// [2]: the answer would be there as well, and who reads lines of one schema would meet another.
+pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>, of: &str) -> Result<(), CommandError> {
+    if events != Some(Path::new("-")) {
+        return Ok(());
+    }
+    if ctx.ui.json() {
+        let verb: Vec<&str> = ctx.typed.verb.iter().map(String::as_str).chain([of]).collect();
+        let mut next = ctx.command(&verb);
+        next.extend(ctx.typed_but(&["yes", "confirm"]));
+        return Err(CommandError::usage("--events - and -o json are two kinds of answer, and stdout takes one")
+            .hint("The last event has state, exit code and counts. For both, the events go to a file: --events FILE.")
+            .next(next));
+    }
+    ctx.ui.stand_aside();
+    Ok(())
+}
+
+/// Where `--events` go.
+pub(super) fn open_events(path: Option<&Path>) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
+    match path {
+        None => Ok(None),
+        Some(path) if path == Path::new("-") => Ok(Some(Box::new(std::io::stdout()))),
+        Some(path) => {
+            let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+            match file {
+                Ok(file) => Ok(Some(Box::new(std::io::BufWriter::new(file)))),
+                Err(error) => Err(CommandError::failed(format!(
+                    "could not write events to {}: {error}",
+                    path.display()
+                ))),
+            }
+        }
+    }
+}

@@ -122,8 +122,9 @@ pub struct Job<'a> {
     pub observer: &'a mut dyn Observer,
 }
 
-/// Most letters of a batch where it could be one transaction and is not to be.
-const WINDOW: usize = 1_000;
+/// Most letters of a batch where it could be one transaction and is not to be: so many may be in doubt after a crash
+/// where the broker cannot prove what arrived.
+pub const WINDOW: usize = 1_000;
 /// Most bytes claimed at once.
 const CLAIM_BYTES: u64 = 16 << 20;
 /// How long a send may take; claims and lock must last longer (m19).

@@ -8,6 +8,7 @@ mod runs;
 mod screens;
 mod trim;
 mod typed;
+mod unproved;
 mod why;
 
 use std::path::PathBuf;

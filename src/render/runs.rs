@@ -200,9 +200,21 @@ pub fn show(
             if unasked == 1 { "it" } else { "them" },
         ));
     }
+    if behind_the_broker(row, alive) {
+        ui.note(format!("{}.", BEHIND));
+    }
     let _ = now;
     ui.next(next);
     Ok(())
+}
+
+/// What the counts of such a run leave open.
+const BEHIND: &str = "These counts are the ledger's, which is written now and then; what moved since is known to the \
+                      broker, by its marks, and resume asks it";
+
+/// Did it die where the broker knows more than the ledger? Copy and mark were one transaction there.
+fn behind_the_broker(row: &RunRow, alive: bool) -> bool {
+    row.state == RunState::Running && !alive && row.path == "transaction"
 }
 
 /// The host of the run's last part.
@@ -301,6 +313,9 @@ fn audit(
         document.insert("schema".to_owned(), json!("redrive.runs.show.v1"));
         document.insert("state".to_owned(), json!(state(row, alive)));
         document.insert("why".to_owned(), json!(ledger.why_ended(row, alive)?));
+        if behind_the_broker(row, alive) {
+            document.insert("unknown".to_owned(), json!({"counts": BEHIND}));
+        }
         // How it was begun: order, limits, ways, the flags that its letters were judged by; and how each resume went.
         let mut settings = serde_json::from_str(&row.settings).unwrap_or(serde_json::Value::Null);
         let resumes = settings.as_object_mut().and_then(|settings| {

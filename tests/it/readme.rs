@@ -1,5 +1,6 @@
 //! README.md cannot rot: its `console` blocks are run in order, in one scratch folder, by the built program, and
-//! what is printed there has to be what stands there. Time, width, user and ids stand still.
+//! what is printed there has to be what stands there. Time, width, user and ids stand still: a run that the page kills
+//! after a while is killed by SIGKILL in a certain step, and the relay comes a quarter of an hour later.
 //! `REDRIVE_BLESS=1` writes what is printed into the page.
 
 use std::fmt::Write;
@@ -24,15 +25,34 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// How the page kills a run.
+const KILLED: &str = " & sleep 0.4; kill -9 $!";
+/// When the relay comes.
+const LATER: &str = "2026-11-30T03:27:08Z";
+
 /// What a command prints, stdout and stderr in the order in which they come.
-fn printed(env: &TestEnv, command: &str) -> String {
+fn printed(env: &mut TestEnv, command: &str) -> String {
+    if let Some(run) = command.strip_suffix(KILLED) {
+        env.set("REDRIVE_FAILPOINT", "after_transfer:6").set("REDRIVE_SEED", "killed");
+        let text = printed(env, run);
+        env.set("REDRIVE_FAILPOINT", "").set("REDRIVE_SEED", "test");
+        assert!(text.ends_with("[killed]\n"), "{text}");
+        return text;
+    }
+    if command.starts_with("redrive relay") {
+        env.at(LATER);
+    }
     let words = words(command);
     let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
     match arguments.split_first() {
         Some((&"redrive", rest)) => {
             let (mut text, code) = env.together(rest);
-            if let Some(code) = code.filter(|code| *code != 0) {
-                let _ = writeln!(text, "[exit {code}]");
+            match code {
+                Some(0) => {}
+                Some(code) => {
+                    let _ = writeln!(text, "[exit {code}]");
+                }
+                None => text.push_str("[killed]\n"),
             }
             text
         }
@@ -61,7 +81,7 @@ fn the_readme_shows_what_the_program_prints() {
             let _ = writeln!(written, "$ {command}");
             // The program runs beside the folder; what it prints is as from inside.
             let inside = format!("{folder}/");
-            let text = printed(&env, command);
+            let text = printed(&mut env, command);
             written.push_str(&if folder.is_empty() { text } else { text.replace(&inside, "") });
         }
         rest = &rest[end..];

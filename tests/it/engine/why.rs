@@ -51,8 +51,14 @@ fn a_killed_run_ended_without_a_word_and_its_resume_has_the_last_one() {
     assert_eq!(killed.status.signal(), Some(9));
     assert_eq!(why(&shop), "without a word: killed?");
     let run = shop.latest();
+    // The ledger is behind the broker here, and says so instead of calling letters untouched.
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    assert!(audit["unknown"]["counts"].as_str().unwrap().contains("resume asks it"), "{audit}");
+    assert!(shop.line(&format!("runs show {run}")).ok().says("These counts are the ledger's"));
     let _ = shop.line(&format!("resume {run} --yes --rate 1000/s")).ok();
     assert_eq!(why(&shop), "finished");
+    let audit = shop.line(&format!("runs show {run} -o json")).ok().json();
+    assert_eq!((&audit["counts"]["moved"], &audit["unknown"]), (&30.into(), &serde_json::Value::Null));
 }
 
 #[test]

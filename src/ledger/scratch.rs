@@ -332,7 +332,9 @@ impl Scratch {
     /// Same event id: with another body a conflict; with the same one a repetition.
     fn equal_ids(&self, how: Judged) -> Result<()> {
         self.sql.execute_batch(
-            "CREATE TABLE same AS SELECT ev, count(DISTINCT ifnull(body, x'')) AS bodies, min(slot) AS first \
+            // `n` is that of the row with the smallest slot: SQLite promises it of a query with one `min`. To look it
+            // up for each letter would read the whole table for each.
+            "CREATE TABLE same AS SELECT ev, count(DISTINCT ifnull(body, x'')) AS bodies, min(slot), n AS first \
                FROM l WHERE ev IS NOT NULL GROUP BY ev HAVING count(*) > 1; \
              CREATE UNIQUE INDEX same_ev ON same (ev);",
         )?;
@@ -341,7 +343,7 @@ impl Scratch {
             return Ok(());
         }
         self.sql.execute(
-            "UPDATE l SET kept = ?1, behind = (SELECT n FROM l AS other WHERE other.slot = same.first) FROM same \
+            "UPDATE l SET kept = ?1, behind = same.first FROM same \
              WHERE l.ev = same.ev AND same.bodies > 1 AND l.sel = 1 AND l.kept IS NULL",
             [code(Why::Conflict)],
         )?;
@@ -364,14 +366,14 @@ impl Scratch {
     /// A selected letter behind one of its group that stays is held (rule 5, m27).
     fn left_behind(&self) -> Result<()> {
         self.sql.execute_batch(&format!(
-            "CREATE TABLE stays AS SELECT grp, min(slot) AS slot FROM l \
+            "CREATE TABLE stays AS SELECT grp, min(slot) AS slot, n AS first FROM l \
                WHERE grp IS NOT NULL AND (sel = 0 OR kept IS NOT NULL) AND kept IS NOT {moved} GROUP BY grp; \
              CREATE UNIQUE INDEX stays_grp ON stays (grp);",
             // What has arrived bars nobody.
             moved = code(Why::MovedBefore)
         ))?;
         self.sql.execute(
-            "UPDATE l SET kept = ?1, twin = NULL, behind = (SELECT n FROM l AS other WHERE other.slot = stays.slot) \
+            "UPDATE l SET kept = ?1, twin = NULL, behind = stays.first \
              FROM stays WHERE l.grp = stays.grp AND l.slot > stays.slot AND l.sel = 1 AND l.kept IS NULL",
             [code(Why::Behind)],
         )?;

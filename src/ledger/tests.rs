@@ -238,6 +238,31 @@ fn same_id_other_body_is_held_and_same_body_is_a_twin() {
     }
 }
 
+/// A queue full of one event id, or of groups whose first letter stays: each letter is judged by what is known of its
+/// id or group, never by reading all others again.
+#[test]
+fn a_great_many_letters_that_stay_are_judged_in_one_pass() {
+    const MANY: usize = 60_000;
+    let begun = std::time::Instant::now();
+    let mut scratch = Scratch::new().unwrap();
+    for n in 0..MANY {
+        let (letter, group) = (format!("a{n}"), format!("G-{}", n / 3));
+        // One id with two bodies each; of each group the first letter is not selected.
+        let body = Some([u8::try_from(n % 2).unwrap(); 32]);
+        let event = (n % 2 == 0).then(|| "e1".to_owned()).or_else(|| (n % 3 == 0).then(|| "e1".to_owned()));
+        let seen = seen(&letter, Some(&group), n % 3 != 0);
+        scratch.add(&Seen { event_id: event.as_deref(), body, ..seen }).unwrap();
+    }
+    scratch.judge(PLAIN).unwrap();
+    let summary = scratch.summary().unwrap();
+    assert_eq!(summary.planned, MANY as u64 * 2 / 3);
+    assert_eq!(summary.send, 0);
+    let lines = lines(&scratch);
+    let (one, other) = (lines[0].kept.as_ref().unwrap(), lines[1].kept.as_ref().unwrap());
+    assert_eq!((one.why, other.why), (Why::Behind, Why::Conflict));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn of_many_the_first_are_named_and_the_others_counted() {
     let mut scratch = Scratch::new().unwrap();

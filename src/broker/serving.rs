@@ -46,6 +46,11 @@ pub trait Carrier: Send {
     /// The tiers now.
     async fn tiers(&mut self) -> Result<Vec<TierState>>;
 
+    /// The tiers as they were a moment ago, where to count them takes time for which due messages would have to wait.
+    async fn tiers_lately(&mut self) -> Result<Vec<TierState>> {
+        self.tiers().await
+    }
+
     /// Gives back what is held and leaves.
     async fn close(self: Box<Self>) -> Result<()>;
 }

@@ -99,7 +99,7 @@ pub async fn serve(
         };
         if counted.is_none_or(|at| clock.elapsed().saturating_sub(at) >= COUNT_EVERY) {
             counted = Some(clock.elapsed());
-            match carrier.tiers().await {
+            match carrier.tiers_lately().await {
                 Ok(tiers) => metrics.counted(tiers),
                 // A count that is not answered in time says no more than one that cannot be asked for.
                 Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use rdkafka::Message as _;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Timestamp};
+use rdkafka::message::Timestamp;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Client, Heard, PATIENCE};
@@ -20,7 +18,7 @@ use super::pointer::Pointers;
 use super::raw;
 use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Names, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
-use crate::letter::{Facts, Headers, LetterId, Message, Place, Position, RawLetter, TimeSource};
+use crate::letter::{Facts, LetterId, Place, Position, RawLetter, TimeSource};
 
 /// Letters of a page, and bytes at which a page ends.
 const PAGE: (usize, usize) = (2_000, 4 * 1024 * 1024);
@@ -212,18 +210,8 @@ pub(super) fn parse_id(text: &str) -> Option<(i32, Option<i64>)> {
     Some((partition.parse().ok()?, offset.parse().ok()))
 }
 
-/// What a record says, with or without its body.
-pub(super) fn message(record: &BorrowedMessage<'_>, bodies: bool) -> Message {
-    Message {
-        key: record.key().map(Bytes::copy_from_slice),
-        body: if bodies { record.payload().map(Bytes::copy_from_slice) } else { None },
-        headers: raw::headers(record),
-        properties: Headers::new(),
-    }
-}
-
 /// A record as a letter.
-pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) -> RawLetter {
+pub(super) fn letter(topic: &Topic, record: &raw::Record<'_>, want: Want) -> RawLetter {
     let place = Place { partition: record.partition(), offset: record.offset() };
     let body = record.payload();
     let written_at = match record.timestamp() {
@@ -237,7 +225,7 @@ pub(super) fn letter(topic: &Topic, record: &BorrowedMessage<'_>, want: Want) ->
         // Only letters of one partition have an order; partitions are told apart by the upper bits.
         arrival: u64::try_from(place.offset).unwrap_or(0),
         body_len: body.map(|bytes| bytes.len() as u64),
-        message: message(record, want.bodies),
+        message: record.message(want.bodies),
         facts: Facts {
             queue: topic.name.as_str().into(),
             place: Some(place),
@@ -272,6 +260,8 @@ pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<Bas
 
 /// Where each partition of a read has come to.
 pub(super) struct Reading {
+    /// Before its consumer, which has to outlive it.
+    fetched: raw::Fetched,
     consumer: BaseConsumer<Heard>,
     client: Client,
     topic: String,
@@ -282,7 +272,7 @@ pub(super) struct Reading {
 /// One step of a read.
 pub(super) enum Step<'a> {
     /// A record inside the extent.
-    Record(BorrowedMessage<'a>),
+    Record(raw::Record<'a>),
     /// Nothing now.
     Nothing,
     /// Every partition is at its end.
@@ -312,7 +302,8 @@ impl Reading {
         if !open.is_empty() {
             consumer.assign(&list).map_err(|error| client.error("begin to read", &error))?;
         }
-        Ok(Self { consumer, client: client.clone(), topic: topic.to_owned(), open })
+        let fetched = raw::Fetched::of(consumer.client().native_ptr());
+        Ok(Self { fetched, consumer, client: client.clone(), topic: topic.to_owned(), open })
     }
 
     /// Waits up to `wait` for the next record. Blocks: call it on a thread for such.
@@ -320,7 +311,11 @@ impl Reading {
         if self.open.is_empty() {
             return Ok(Step::End);
         }
-        match self.consumer.poll(wait) {
+        let next = match self.fetched.take() {
+            None => self.consumer.poll(wait).map(|polled| polled.map(raw::Record::Polled)),
+            here => here,
+        };
+        match next {
             None => Ok(Step::Nothing),
             Some(Ok(record)) => {
                 let (partition, offset) = (record.partition(), record.offset());

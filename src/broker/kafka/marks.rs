@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::browse::{Extent, Reading, Step};

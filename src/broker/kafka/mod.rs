@@ -8,6 +8,8 @@ mod browse;
 #[cfg(feature = "kafka")]
 mod client;
 #[cfg(feature = "kafka")]
+mod counting;
+#[cfg(feature = "kafka")]
 mod marks;
 #[cfg(feature = "kafka")]
 mod murmur;

@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::Message as _;
 use rdkafka::consumer::Consumer;
 
-use super::browse::{self, Extent, Reading, Step};
+use super::browse::{Extent, Reading, Step};
 use super::client::{Client, Heard, PATIENCE};
 use super::raw;
 use crate::broker::{ErrorKind, Names, Result, Want};
@@ -105,29 +104,27 @@ impl Pointers {
         }
         let Some((reading, at)) = self.readers.get_mut(&key) else { return Ok(None) };
         let begun = Instant::now();
-        loop {
+        let found = loop {
             match reading.step(Duration::from_millis(50))? {
-                Step::Record(record) if record.offset() < offset => *at = record.offset() + 1,
                 Step::Record(record) => {
                     let here = record.offset();
                     *at = here + 1;
-                    let found = (here == offset).then(|| browse::message(&record, true));
-                    if found.is_none() {
-                        // Read past: the next pointer may point in between.
-                        self.readers.remove(&key);
+                    if here >= offset {
+                        break (here == offset).then(|| record.message(true));
                     }
-                    return Ok(found);
                 }
-                Step::End => {
-                    self.readers.remove(&key);
-                    return Ok(None);
-                }
+                Step::End => break None,
                 Step::Nothing if begun.elapsed() > PATIENCE => {
                     return Err(self.client.silence(&action));
                 }
                 Step::Nothing => {}
             }
+        };
+        if found.is_none() {
+            // Read past: the next pointer may point in between.
+            self.readers.remove(&key);
         }
+        Ok(found)
     }
 }
 

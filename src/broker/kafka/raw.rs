@@ -5,15 +5,17 @@
 //! before the event that owns it is destroyed; every object made here is freed here.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use rdkafka::bindings as rd;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Timestamp};
 
-use crate::letter::{Headers, Short, Value};
+use crate::letter::{Headers, Message, Short, Value};
 
 /// A broker's answer for one topic or call: code and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -340,51 +342,206 @@ fn c_text(text: &str) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-/// The headers of a record in order. The client crate panics on a name that is no UTF-8, which anybody can write;
-/// here such a name is read with replacement characters. All values of a record share one buffer: a look makes
-/// these for each of a million letters.
-pub(super) fn headers(record: &rdkafka::message::BorrowedMessage<'_>) -> Headers {
-    let mut list = ptr::null_mut();
-    let mut parts: Vec<(Short, Option<std::ops::Range<usize>>)> = Vec::new();
-    let mut all: Vec<u8> = Vec::new();
-    // SAFETY: the record lives during the call; names and values are copied.
-    unsafe {
-        if rd::rd_kafka_message_headers(record.ptr(), &mut list) as i32 != 0 || list.is_null() {
-            return Headers::new();
-        }
-        let count = rd::rd_kafka_header_cnt(list);
-        parts.reserve_exact(count);
-        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
-        let mut sum = 0;
-        for index in 0..count {
-            rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size);
-            sum += size;
-        }
-        all.reserve_exact(sum);
-        for index in 0..count {
-            if rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size) as i32 != 0 {
-                break;
-            }
-            let from = all.len();
-            if !value.is_null() {
-                all.extend_from_slice(std::slice::from_raw_parts(value.cast::<u8>(), size));
-            }
-            let name = match name.is_null() {
-                true => Short::from(""),
-                false => match CStr::from_ptr(name).to_str() {
-                    Ok(name) => Short::from(name),
-                    Err(_) => Short::from(text(name)),
-                },
-            };
-            parts.push((name, (!value.is_null()).then_some(from..all.len())));
+/// A record that was read: as the client crate hands it out, or one of many that were taken at once.
+pub(super) enum Record<'a> {
+    Polled(BorrowedMessage<'a>),
+    Taken(Own<'a>),
+}
+
+/// A record of our own, freed at its end and before the consumer that it came from.
+pub(super) struct Own<'a>(*mut rd::rd_kafka_message_t, PhantomData<&'a ()>);
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        // SAFETY: handed to us by librdkafka, destroyed once.
+        unsafe { rd::rd_kafka_message_destroy(self.0) }
+    }
+}
+
+impl Record<'_> {
+    fn native(&self) -> &rd::rd_kafka_message_t {
+        let native = match self {
+            Self::Polled(record) => record.ptr(),
+            Self::Taken(own) => own.0,
+        };
+        // SAFETY: never null, and it lives as long as `self`.
+        unsafe { &*native }
+    }
+
+    pub(super) fn partition(&self) -> i32 {
+        self.native().partition
+    }
+
+    pub(super) fn offset(&self) -> i64 {
+        self.native().offset
+    }
+
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        let native = self.native();
+        // SAFETY: librdkafka's buffer lives as long as the record.
+        unsafe { bytes_at(native.key, native.key_len) }
+    }
+
+    pub(super) fn payload(&self) -> Option<&[u8]> {
+        let native = self.native();
+        // SAFETY: librdkafka's buffer lives as long as the record.
+        unsafe { bytes_at(native.payload, native.len) }
+    }
+
+    pub(super) fn timestamp(&self) -> Timestamp {
+        use rd::rd_kafka_timestamp_type_t as T;
+        let mut kind = T::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: the record lives during the call.
+        let at = unsafe { rd::rd_kafka_message_timestamp(self.native(), &mut kind) };
+        match kind {
+            _ if at == -1 => Timestamp::NotAvailable,
+            T::RD_KAFKA_TIMESTAMP_CREATE_TIME => Timestamp::CreateTime(at),
+            T::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => Timestamp::LogAppendTime(at),
+            T::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => Timestamp::NotAvailable,
         }
     }
-    let all = Bytes::from(all);
-    let value = |range: Option<std::ops::Range<usize>>| match range {
-        Some(range) => Value::Bytes(all.slice(range)),
-        None => Value::Null,
-    };
-    parts.into_iter().map(|(name, range)| (name, value(range))).collect()
+
+    /// What it says, with or without its body.
+    pub(super) fn message(&self, bodies: bool) -> Message {
+        // SAFETY: the record lives during the call.
+        unsafe { message_of(self.native(), bodies) }
+    }
+}
+
+/// # Safety
+/// `pointer` is null or begins `length` bytes that live as long as `'a`.
+unsafe fn bytes_at<'a>(pointer: *const c_void, length: usize) -> Option<&'a [u8]> {
+    // SAFETY: by the caller's promise.
+    (!pointer.is_null()).then(|| unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) })
+}
+
+/// Most records that are taken at once: what they hold of fetched answers is beside the client's own bound.
+const AT_ONCE: usize = 64;
+
+/// Takes records that a consumer has fetched, many at once: to ask for each of a million by itself costs more than to
+/// read it. What else the consumer has to tell comes through its own poll, which has to be called when nothing is here.
+pub(super) struct Fetched {
+    queue: *mut rd::rd_kafka_queue_t,
+    records: Vec<*mut rd::rd_kafka_message_t>,
+    next: usize,
+}
+
+// SAFETY: librdkafka's queues and messages may be used from any thread, one at a time.
+unsafe impl Send for Fetched {}
+// SAFETY: nothing can be done with a shared one.
+unsafe impl Sync for Fetched {}
+
+impl Fetched {
+    /// Of a consumer, which lives longer than this.
+    pub(super) fn of(native: *mut rd::rd_kafka_t) -> Self {
+        // SAFETY: a consumer with a group id has such a queue; it is destroyed with this.
+        let queue = unsafe { rd::rd_kafka_queue_get_consumer(native) };
+        Self { queue, records: Vec::with_capacity(AT_ONCE), next: 0 }
+    }
+
+    /// The next record that is here, or what the client says of a partition.
+    pub(super) fn take(&mut self) -> Option<KafkaResult<Record<'_>>> {
+        if self.next == self.records.len() {
+            self.next = 0;
+            self.records.clear();
+            if !self.queue.is_null() {
+                // SAFETY: there is room for as many as are asked for, and so many as it says are there.
+                unsafe {
+                    let room = self.records.as_mut_ptr();
+                    let got = rd::rd_kafka_consume_batch_queue(self.queue, 0, room, AT_ONCE);
+                    self.records.set_len(usize::try_from(got).unwrap_or(0));
+                }
+            }
+        }
+        let native = *self.records.get(self.next)?;
+        self.next += 1;
+        let record = Record::Taken(Own(native, PhantomData));
+        let error = record.native().err;
+        Some(match error {
+            rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(record),
+            rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => {
+                Err(KafkaError::PartitionEOF(record.partition()))
+            }
+            error => Err(KafkaError::MessageConsumption(error.into())),
+        })
+    }
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        for record in &self.records[self.next..] {
+            drop(Own(*record, PhantomData));
+        }
+        if !self.queue.is_null() {
+            // SAFETY: got in `of`, destroyed once.
+            unsafe { rd::rd_kafka_queue_destroy(self.queue) }
+        }
+    }
+}
+
+/// What a record says.
+pub(super) fn message(record: &BorrowedMessage<'_>) -> Message {
+    // SAFETY: the record lives during the call.
+    unsafe { message_of(record.ptr(), true) }
+}
+
+/// Key, body and headers in order, in one buffer: a look makes these for each of a million letters. The client crate
+/// panics on a header's name that is no UTF-8, which anybody can write; here such a name is read with replacement
+/// characters.
+///
+/// # Safety
+/// `record` lives during the call.
+unsafe fn message_of(record: *const rd::rd_kafka_message_t, bodies: bool) -> Message {
+    // SAFETY: by the caller's promise; everything is copied.
+    unsafe {
+        let key = bytes_at((*record).key, (*record).key_len);
+        let body = bytes_at((*record).payload, (*record).len).filter(|_| bodies);
+        let mut list = ptr::null_mut();
+        let none = rd::rd_kafka_message_headers(record, &mut list) as i32 != 0 || list.is_null();
+        let count = if none { 0 } else { rd::rd_kafka_header_cnt(list) };
+        let header = |index| {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            rd::rd_kafka_header_get_all(list, index, &mut name, &mut value, &mut size);
+            (name, bytes_at(value, size))
+        };
+        let values = || (0..count).filter_map(|index| header(index).1);
+        let parts = || key.into_iter().chain(body).chain(values());
+        let mut all = Vec::with_capacity(parts().map(<[u8]>::len).sum());
+        parts().for_each(|part| all.extend_from_slice(part));
+        let all = Bytes::from(all);
+        let mut at = 0;
+        let mut cut = |part: &[u8]| {
+            at += part.len();
+            all.slice(at - part.len()..at)
+        };
+        Message {
+            key: key.map(&mut cut),
+            body: body.map(&mut cut),
+            headers: (0..count)
+                .map(|index| {
+                    let (name, value) = header(index);
+                    (name_at(name), value.map_or(Value::Null, |value| Value::Bytes(cut(value))))
+                })
+                .collect(),
+            properties: Headers::new(),
+        }
+    }
+}
+
+/// The name of a header.
+///
+/// # Safety
+/// `name` is null or a C string that lives during the call.
+unsafe fn name_at(name: *const c_char) -> Short {
+    if name.is_null() {
+        return Short::from("");
+    }
+    // SAFETY: by the caller's promise.
+    match unsafe { CStr::from_ptr(name) }.to_str() {
+        Ok(name) => Short::from(name),
+        // SAFETY: the same.
+        Err(_) => Short::from(unsafe { text(name) }),
+    }
 }
 
 /// Lets all records of a producer go at once and waits until none is left, or the time is up. The client crate's own
@@ -396,7 +553,7 @@ pub(super) fn flush(native: *mut rd::rd_kafka_t, longest: Duration) {
 }
 
 /// May a record that was not delivered be there all the same: handed over, without an answer?
-pub(super) fn perhaps_there(record: &rdkafka::message::BorrowedMessage<'_>) -> bool {
+pub(super) fn perhaps_there(record: &BorrowedMessage<'_>) -> bool {
     // SAFETY: the record lives during the call.
     let status = unsafe { rd::rd_kafka_message_status(record.ptr()) };
     status as u32 != rd::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED as u32

@@ -10,7 +10,7 @@ use super::browse::{self, Extent, Look, Topic};
 use super::client::{Client, PATIENCE};
 use super::kind::KafkaKind;
 use super::pointer::Pointers;
-use super::{marks, murmur, provision, relocate, remarks, serve, spot};
+use super::{counting, marks, murmur, provision, relocate, remarks, serve, spot};
 use crate::broker::{
     Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Later, Mover, Names,
     OpenContext, Opening, Pages, Placing, Provision, Relocate, Result, Serve, Task, Want,
@@ -253,7 +253,7 @@ impl Browse for Kafka {
         let (source, _) = self.depth(&names.source).await?;
         let (target, partitions) = self.depth(&names.return_to).await?;
         let readers = match target.exists {
-            true => serve::readers(&self.client, &names.return_to, partitions).await?,
+            true => counting::readers(&self.client, &names.return_to, partitions).await?,
             false => Vec::new(),
         };
         let (mut dead_letter, _) = self.depth(&names.dead_letter).await?;
@@ -319,7 +319,7 @@ impl Serve for Kafka {
                 tiers.push(serve::Tier {
                     topic: topic.clone(),
                     delay: tier.delay.value,
-                    target: names.return_to.clone(),
+                    target: names.return_to.as_str().into(),
                     partitions,
                     retention: known.retention,
                     append_time: known.append_time,

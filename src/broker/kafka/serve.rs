@@ -9,21 +9,25 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rdkafka::ClientContext;
 use rdkafka::Message as _;
-use rdkafka::client::Client as RdClient;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Timestamp;
 use rdkafka::{Offset, TopicPartitionList};
+use tokio::task::JoinHandle;
 
 use super::client::{Client, Heard, PATIENCE};
+use super::counting::Counting;
 use super::producer::{Lane, Record};
 use super::raw;
 use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState};
 use crate::clock::Time;
+use crate::letter::Message;
 
 /// Records of one partition that are held in memory while they wait, and their bytes.
 const HELD: (usize, usize) = (2_000, 4 * 1024 * 1024);
+/// How long an error that may pass is tried again, if nothing ends well in between.
+const STRANGE: Duration = Duration::from_secs(60);
 /// Most time a step spends on fetching.
 const FETCH: Duration = Duration::from_millis(40);
 
@@ -32,7 +36,7 @@ const FETCH: Duration = Duration::from_millis(40);
 pub(super) struct Tier {
     pub(super) topic: String,
     pub(super) delay: Duration,
-    pub(super) target: String,
+    pub(super) target: Arc<str>,
     /// Partitions of the target.
     pub(super) partitions: i32,
     pub(super) retention: Option<Duration>,
@@ -112,21 +116,32 @@ struct Inner {
     client: Client,
     tiers: Vec<Tier>,
     consumer: BaseConsumer<Watch>,
-    /// Asks how far the group is, without being one of it. Offsets whose transaction has just been committed count: to
-    /// those who ask for settled ones alone the broker says "not yet", and the client asks again a while later, for
-    /// which due messages would have to wait.
-    counting: BaseConsumer<Heard>,
     watch: Watch,
     lane: Lane,
     held: BTreeMap<(String, i32), Held>,
     paused: HashSet<(String, i32)>,
     /// The last transaction failed: what was fetched is not what comes next.
     broken: bool,
+    /// Since when nothing ended well.
+    strange: Option<Instant>,
 }
 
 /// A relay's hold on the tiers of some channels.
 pub(super) struct Tiers {
     inner: Option<Box<Inner>>,
+    counting: Arc<Counting>,
+    /// A count that is on its way, beside which messages are carried.
+    asked: Option<JoinHandle<Result<Vec<u64>>>>,
+    /// Of each tier, as it was counted last; empty before the first time.
+    waiting: Vec<u64>,
+}
+
+fn not_ended() -> BrokerError {
+    BrokerError::new(ErrorKind::Other, "serve the tiers", "an earlier step did not end")
+}
+
+fn lost(error: tokio::task::JoinError) -> BrokerError {
+    BrokerError::new(ErrorKind::Other, "serve the tiers", error.to_string())
 }
 
 impl Tiers {
@@ -149,26 +164,29 @@ impl Tiers {
                 .hint("redrive apply sets message.timestamp.type=LogAppendTime"));
             }
         }
-        let (client, group, owner) = (client.clone(), group.to_owned(), owner.to_owned());
-        let opened = tokio::task::spawn_blocking(move || Inner::open(client, tiers, &group, &owner)).await;
-        let inner = opened
-            .map_err(|error| BrokerError::new(ErrorKind::Other, "serve the tiers", error.to_string()))??;
-        Ok(Self { inner: Some(Box::new(inner)) })
+        let (client, of, owner) = (client.clone(), group.to_owned(), owner.to_owned());
+        let opened = tokio::task::spawn_blocking(move || Inner::open(client, tiers, &of, &owner));
+        let inner = opened.await.map_err(lost)??;
+        let topics = inner.tiers.iter().map(|tier| tier.topic.clone()).collect();
+        let counting = Arc::new(Counting::new(&inner.client, topics, group)?);
+        Ok(Self { inner: Some(Box::new(inner)), counting, asked: None, waiting: Vec::new() })
+    }
+
+    fn states(&self) -> Result<Vec<TierState>> {
+        let inner = self.inner.as_ref().ok_or_else(not_ended)?;
+        Ok(inner.states(&self.waiting))
     }
 
     async fn step<T: Send + 'static>(
         &mut self,
         step: impl FnOnce(&mut Inner) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let lost = || BrokerError::new(ErrorKind::Other, "serve the tiers", "an earlier step did not end");
-        let mut inner = self.inner.take().ok_or_else(lost)?;
+        let mut inner = self.inner.take().ok_or_else(not_ended)?;
         let done = tokio::task::spawn_blocking(move || {
             let result = step(&mut inner);
             (inner, result)
         });
-        let (inner, result) = done
-            .await
-            .map_err(|error| BrokerError::new(ErrorKind::Other, "serve the tiers", error.to_string()))?;
+        let (inner, result) = done.await.map_err(lost)?;
         self.inner = Some(inner);
         result
     }
@@ -194,13 +212,6 @@ impl Inner {
         let consumer: BaseConsumer<Watch> = config
             .create_with_context(watch.clone())
             .map_err(|error| client.error("set up a consumer", &error))?;
-        let counting = client
-            .config()
-            .set("group.id", group)
-            .set("enable.auto.commit", "false")
-            .set("isolation.level", "read_uncommitted")
-            .create_with_context(client.heard.clone())
-            .map_err(|error| client.error("set up a consumer", &error))?;
         let topics: Vec<&str> = tiers.iter().map(|tier| tier.topic.as_str()).collect();
         consumer.subscribe(&topics).map_err(|error| client.error("subscribe to the tiers", &error))?;
         // One id per relay: the group's generation fences a relay that lost its partitions.
@@ -210,12 +221,12 @@ impl Inner {
             client,
             tiers,
             consumer,
-            counting,
             watch,
             lane,
             held: BTreeMap::new(),
             paused: HashSet::new(),
             broken: false,
+            strange: None,
         })
     }
 
@@ -240,19 +251,22 @@ impl Inner {
                         Timestamp::LogAppendTime(ms) | Timestamp::CreateTime(ms) => Time::from_millis(ms),
                         Timestamp::NotAvailable => self.client.clock.now(),
                     };
-                    let bytes = record.payload_len() + record.key_len() + 200;
+                    let Message { key, body, headers, .. } = raw::message(&record);
+                    let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+                    let of_headers = usize::try_from(headers.size()).unwrap_or(0);
+                    let bytes = length(&key) + length(&body) + of_headers + 200;
                     let waiting = Waiting {
                         bytes,
                         offset: record.offset(),
                         due: at.plus(tier.delay),
                         record: Record {
-                            topic: tier.target.as_str().into(),
+                            topic: Arc::clone(&tier.target),
                             // Without a key the partition is kept: order among such records is by partition.
-                            partition: (record.key().is_none() && record.partition() < tier.partitions)
+                            partition: (key.is_none() && record.partition() < tier.partitions)
                                 .then(|| record.partition()),
-                            key: record.key().map(Bytes::copy_from_slice),
-                            value: record.payload().map(Bytes::copy_from_slice),
-                            headers: raw::headers(&record),
+                            key,
+                            value: body,
+                            headers,
                             timestamp: None,
                         },
                     };
@@ -268,6 +282,7 @@ impl Inner {
                 Some(Err(error)) => {
                     let ours = self.client.error("read the tiers", &error);
                     if !ours.kind.transient() && ours.kind != ErrorKind::Unknown {
+                        // What was fetched before it stays in hand, and whatever is behind it comes again.
                         return Err(ours);
                     }
                 }
@@ -299,7 +314,28 @@ impl Inner {
         Ok(())
     }
 
+    /// What nobody knows to be for good is tried again for a while: a broker that has just come back knows topics,
+    /// groups and producers one after the other, and says of what it does not know yet that it is not there.
     fn carry(&mut self, limit: usize) -> Result<Carried> {
+        let error = match self.try_to_carry(limit) {
+            Ok(carried) => {
+                self.strange = None;
+                return Ok(carried);
+            }
+            Err(error) => error,
+        };
+        let since = *self.strange.get_or_insert_with(Instant::now);
+        match error.kind {
+            // Of this relay's own name and group's generation nobody else is: its next producer goes on.
+            ErrorKind::Fenced => Err(BrokerError { kind: ErrorKind::Unreachable, ..error }),
+            ErrorKind::Other | ErrorKind::NotFound if since.elapsed() < STRANGE => {
+                Err(BrokerError { kind: ErrorKind::Unreachable, ..error })
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn try_to_carry(&mut self, limit: usize) -> Result<Carried> {
         if self.broken {
             // Nothing of it was committed, or the group's offsets tell: once nothing of it can be any more, begin
             // again from there.
@@ -343,8 +379,7 @@ impl Inner {
         if let Err(error) = self.send(&batch, &offsets) {
             self.broken = true;
             self.held.clear();
-            let kind = if error.kind == ErrorKind::Fenced { ErrorKind::Unreachable } else { error.kind };
-            return Err(BrokerError { kind, ..error });
+            return Err(error);
         }
         for key in taken {
             if self.held.get(&key).is_some_and(Held::low) && self.paused.remove(&key) {
@@ -361,6 +396,7 @@ impl Inner {
         let group = self.consumer.group_metadata().ok_or_else(|| {
             BrokerError::new(ErrorKind::Unreachable, "carry due messages", "the group has not met yet")
         })?;
+        let begun = Instant::now();
         let all: Vec<_> = batch.iter().map(Record::sent).collect();
         for (report, record) in self.lane.write(&all)?.into_iter().zip(batch) {
             if let Err(why) = report {
@@ -369,11 +405,16 @@ impl Inner {
                 return Err(self.client.error(&format!("send to {}", record.topic), &error));
             }
         }
+        let produced = begun.elapsed();
         if let Err(error) = self.lane.send_offsets(offsets, &group) {
             self.lane.abort();
             return Err(error);
         }
-        self.lane.commit()
+        let recorded = begun.elapsed();
+        self.lane.commit()?;
+        let (count, whole) = (batch.len(), begun.elapsed());
+        tracing::debug!(target: "kafka", "{count} carried: produced in {produced:?}, offsets after {recorded:?}, committed after {whole:?}");
+        Ok(())
     }
 
     /// Forgets what was fetched and reads on from the committed offsets.
@@ -390,6 +431,8 @@ impl Inner {
             .committed_offsets(assigned, PATIENCE)
             .map_err(|error| self.client.error("rewind the tiers", &error))?;
         for one in committed.elements() {
+            // A partition of which the broker did not tell is not one of which nothing was carried.
+            one.error().map_err(|error| self.client.error("rewind the tiers", &error))?;
             let offset = match one.offset() {
                 Offset::Offset(offset) => Offset::Offset(offset),
                 _ => Offset::Beginning,
@@ -401,48 +444,24 @@ impl Inner {
         Ok(())
     }
 
-    fn tiers(&mut self) -> Result<Vec<TierState>> {
+    /// The tiers, so many of whose messages are not carried yet.
+    fn states(&self, waiting: &[u64]) -> Vec<TierState> {
         let now = self.client.clock.now();
-        let mut states = Vec::new();
-        let error = |error| self.client.error("count the tiers", &error);
-        for tier in &self.tiers {
-            let topic = tier.topic.as_str();
-            let metadata = self.counting.fetch_metadata(Some(topic), PATIENCE).map_err(error)?;
-            let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
-            let partitions = i32::try_from(partitions).unwrap_or(0);
-            let list = |at: Offset| -> rdkafka::error::KafkaResult<TopicPartitionList> {
-                let mut list = TopicPartitionList::new();
-                for partition in 0..partitions {
-                    list.add_partition_offset(topic, partition, at)?;
-                }
-                Ok(list)
-            };
-            let all = |at| self.counting.offsets_for_times(list(at)?, PATIENCE);
-            let committed = list(Offset::Invalid)
-                .and_then(|list| self.counting.committed_offsets(list, PATIENCE))
-                .map_err(error)?;
-            let (lows, ends) = (all(Offset::Beginning).map_err(error)?, all(Offset::End).map_err(error)?);
-            let at = |list: &TopicPartitionList, partition| {
-                let offset = list.find_partition(topic, partition).and_then(|one| one.offset().to_raw());
-                offset.filter(|offset| *offset >= 0)
-            };
-            let waits = |partition| {
-                let low = at(&lows, partition).unwrap_or(0);
-                let from = at(&committed, partition).unwrap_or(low).max(low);
-                u64::try_from(at(&ends, partition).unwrap_or(from) - from).unwrap_or(0)
-            };
-            let waiting = (0..partitions).map(waits).sum();
+        let state = |(tier, waiting): (&Tier, &u64)| {
             let mine = || {
                 self.held
                     .iter()
                     .filter(|((topic, _), _)| *topic == tier.topic)
                     .flat_map(|(_, held)| &held.queue)
             };
-            let due = mine().filter(|one| one.due <= now).count() as u64;
-            let overdue = mine().map(|one| now.since(one.due)).max().unwrap_or_default();
-            states.push(TierState { queue: tier.topic.clone(), waiting, due, overdue });
-        }
-        Ok(states)
+            TierState {
+                queue: tier.topic.clone(),
+                waiting: *waiting,
+                due: mine().filter(|one| one.due <= now).count() as u64,
+                overdue: mine().map(|one| now.since(one.due)).max().unwrap_or_default(),
+            }
+        };
+        self.tiers.iter().zip(waiting).map(state).collect()
     }
 }
 
@@ -453,7 +472,33 @@ impl Carrier for Tiers {
     }
 
     async fn tiers(&mut self) -> Result<Vec<TierState>> {
-        self.step(Inner::tiers).await
+        let waiting = match self.asked.take() {
+            // Its answer may be older than this question.
+            Some(asked) => asked.await.map(drop),
+            None => Ok(()),
+        };
+        waiting.map_err(lost)?;
+        let counting = Arc::clone(&self.counting);
+        self.waiting = tokio::task::spawn_blocking(move || counting.waiting()).await.map_err(lost)??;
+        self.states()
+    }
+
+    async fn tiers_lately(&mut self) -> Result<Vec<TierState>> {
+        if self.waiting.is_empty() {
+            return self.tiers().await;
+        }
+        let counted = match self.asked.take() {
+            Some(asked) if !asked.is_finished() => {
+                self.asked = Some(asked);
+                return self.states();
+            }
+            Some(asked) => asked.await.map_err(lost)?.map(|waiting| self.waiting = waiting),
+            None => Ok(()),
+        };
+        let counting = Arc::clone(&self.counting);
+        self.asked = Some(tokio::task::spawn_blocking(move || counting.waiting()));
+        counted?;
+        self.states()
     }
 
     async fn close(mut self: Box<Self>) -> Result<()> {
@@ -463,62 +508,4 @@ impl Carrier for Tiers {
         })
         .await
     }
-}
-
-/// Readers of a topic by their committed offsets, asked from outside: groups of both protocols. Share groups do
-/// not tell how far they are.
-pub(super) async fn readers(
-    client: &Client,
-    topic: &str,
-    partitions: i32,
-) -> Result<Vec<crate::broker::Reader>> {
-    let groups = client.admin("list the consumer groups", |handle| handle.list_groups(PATIENCE)).await?;
-    let mut readers = Vec::new();
-    for group in groups {
-        if group.state == "Dead" {
-            continue;
-        }
-        let (topic, name, config) = (topic.to_owned(), group.group.clone(), client.config());
-        let heard = client.heard.clone();
-        let lag = tokio::task::spawn_blocking(move || lag(config, heard, &topic, &name, partitions)).await;
-        if let Ok(Some(lag)) = lag {
-            readers.push(crate::broker::Reader { name: group.group, lag: Some(lag) });
-        }
-    }
-    readers.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(readers)
-}
-
-/// Lag of one group on a topic; `None` if it has committed nothing there.
-fn lag(
-    mut config: rdkafka::config::ClientConfig,
-    heard: Heard,
-    topic: &str,
-    group: &str,
-    partitions: i32,
-) -> Option<u64> {
-    config.set("group.id", group).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
-    let consumer: BaseConsumer<Heard> = config.create_with_context(heard).ok()?;
-    let _client: &RdClient<Heard> = consumer.client();
-    let mut list = TopicPartitionList::new();
-    for partition in 0..partitions {
-        list.add_partition(topic, partition);
-    }
-    let committed = consumer.committed_offsets(list, Duration::from_secs(5)).ok()?;
-    let read: Vec<_> = committed
-        .elements()
-        .iter()
-        .filter_map(|one| Some((one.partition(), one.offset().to_raw()?)))
-        .filter(|(_, offset)| *offset >= 0)
-        .collect();
-    if read.is_empty() {
-        return None;
-    }
-    let mut lag = 0u64;
-    for partition in 0..partitions {
-        let (low, end) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(5)).ok()?;
-        let from = read.iter().find(|(one, _)| *one == partition).map_or(low, |(_, offset)| *offset);
-        lag += u64::try_from(end - from).unwrap_or(0);
-    }
-    Some(lag)
 }

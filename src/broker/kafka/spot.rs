@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::Message as _;
-
 use super::browse::{Extent, Reading, SILENCE, Step, Topic, letter};
 use super::client::{Client, PATIENCE};
 use super::marks::Marks;

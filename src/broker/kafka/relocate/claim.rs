@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::Message as _;
 use rdkafka::consumer::Consumer;
 
 use super::{Held, Inner, receipt};

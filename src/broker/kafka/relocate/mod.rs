@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use rdkafka::Message as _;
 
 use super::browse::{self, Extent, Reading, Step, Topic};
 use super::client::{Client, PATIENCE};

@@ -1,0 +1,123 @@
+//! How far groups are, asked from outside: what waits in the tiers of a relay, and who reads a topic with which lag.
+
+use std::time::Duration;
+
+use rdkafka::client::Client as RdClient;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::client::{Client, Heard, PATIENCE};
+use crate::broker::Result;
+
+/// Counts what a relay's group has not carried yet.
+pub(super) struct Counting {
+    client: Client,
+    topics: Vec<String>,
+    consumer: BaseConsumer<Heard>,
+}
+
+impl Counting {
+    /// Without being one of the group. Offsets whose transaction has just been committed count: to those who ask for
+    /// settled ones alone the broker says "not yet", and the client asks again a while later.
+    pub(super) fn new(client: &Client, topics: Vec<String>, group: &str) -> Result<Self> {
+        let consumer = client
+            .config()
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("isolation.level", "read_uncommitted")
+            .create_with_context(client.heard.clone())
+            .map_err(|error| client.error("set up a consumer", &error))?;
+        Ok(Self { client: client.clone(), topics, consumer })
+    }
+
+    /// Of each topic, how many records. Blocks.
+    pub(super) fn waiting(&self) -> Result<Vec<u64>> {
+        let error = |error| self.client.error("count the tiers", &error);
+        let count = |topic| self.waiting_in(topic).map_err(error);
+        self.topics.iter().map(|topic| count(topic)).collect()
+    }
+
+    fn waiting_in(&self, topic: &str) -> rdkafka::error::KafkaResult<u64> {
+        let metadata = self.consumer.fetch_metadata(Some(topic), PATIENCE)?;
+        let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+        let partitions = i32::try_from(partitions).unwrap_or(0);
+        let list = |at: Offset| -> rdkafka::error::KafkaResult<TopicPartitionList> {
+            let mut list = TopicPartitionList::new();
+            for partition in 0..partitions {
+                list.add_partition_offset(topic, partition, at)?;
+            }
+            Ok(list)
+        };
+        let all = |at| self.consumer.offsets_for_times(list(at)?, PATIENCE);
+        let committed = self.consumer.committed_offsets(list(Offset::Invalid)?, PATIENCE)?;
+        let (lows, ends) = (all(Offset::Beginning)?, all(Offset::End)?);
+        let at = |list: &TopicPartitionList, partition| {
+            let offset = list.find_partition(topic, partition).and_then(|one| one.offset().to_raw());
+            offset.filter(|offset| *offset >= 0)
+        };
+        let waits = |partition| {
+            let low = at(&lows, partition).unwrap_or(0);
+            let from = at(&committed, partition).unwrap_or(low).max(low);
+            u64::try_from(at(&ends, partition).unwrap_or(from) - from).unwrap_or(0)
+        };
+        Ok((0..partitions).map(waits).sum())
+    }
+}
+
+/// Readers of a topic by their committed offsets, asked from outside: groups of both protocols. Share groups do
+/// not tell how far they are.
+pub(super) async fn readers(
+    client: &Client,
+    topic: &str,
+    partitions: i32,
+) -> Result<Vec<crate::broker::Reader>> {
+    let groups = client.admin("list the consumer groups", |handle| handle.list_groups(PATIENCE)).await?;
+    let mut readers = Vec::new();
+    for group in groups {
+        if group.state == "Dead" {
+            continue;
+        }
+        let (topic, name, config) = (topic.to_owned(), group.group.clone(), client.config());
+        let heard = client.heard.clone();
+        let lag = tokio::task::spawn_blocking(move || lag(config, heard, &topic, &name, partitions)).await;
+        if let Ok(Some(lag)) = lag {
+            readers.push(crate::broker::Reader { name: group.group, lag: Some(lag) });
+        }
+    }
+    readers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(readers)
+}
+
+/// Lag of one group on a topic; `None` if it has committed nothing there.
+fn lag(
+    mut config: rdkafka::config::ClientConfig,
+    heard: Heard,
+    topic: &str,
+    group: &str,
+    partitions: i32,
+) -> Option<u64> {
+    config.set("group.id", group).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
+    let consumer: BaseConsumer<Heard> = config.create_with_context(heard).ok()?;
+    let _client: &RdClient<Heard> = consumer.client();
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        list.add_partition(topic, partition);
+    }
+    let committed = consumer.committed_offsets(list, Duration::from_secs(5)).ok()?;
+    let read: Vec<_> = committed
+        .elements()
+        .iter()
+        .filter_map(|one| Some((one.partition(), one.offset().to_raw()?)))
+        .filter(|(_, offset)| *offset >= 0)
+        .collect();
+    if read.is_empty() {
+        return None;
+    }
+    let mut lag = 0u64;
+    for partition in 0..partitions {
+        let (low, end) = consumer.fetch_watermarks(topic, partition, Duration::from_secs(5)).ok()?;
+        let from = read.iter().find(|(one, _)| *one == partition).map_or(low, |(_, offset)| *offset);
+        lag += u64::try_from(end - from).unwrap_or(0);
+    }
+    Some(lag)
+}

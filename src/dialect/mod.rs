@@ -272,6 +272,9 @@ pub fn property_stays_behind(property: &Header, context: &FailureContext) -> Opt
     speaking(context).find(|dialect| dialect.owns_property(property)).map(|dialect| dialect.name())
 }
 
+/// Room for the headers that a run puts on a copy.
+const STAMPS: usize = 5;
+
 /// The message as it goes back: bookkeeping off, envelope open. The caller adds redrive's own headers.
 ///
 /// # Errors
@@ -285,12 +288,17 @@ pub fn outgoing(letter: &RawLetter, context: &FailureContext) -> Result<Message,
     {
         return Err(forbidden.clone());
     }
-    let mut message = letter.message.clone();
     // Found once: a million letters of a dozen headers come through here.
     let speaking: Vec<&dyn Dialect> = speaking(context).collect();
     let declared = |header: &Header| context.declared_to_stay.iter().any(|name| header.name == name.as_str());
-    message.headers.retain(|header| !declared(header) && !speaking.iter().any(|it| it.owns(header)));
-    message.properties.retain(|property| !speaking.iter().any(|it| it.owns_property(property)));
+    let goes = |header: &Header| !declared(header) && !speaking.iter().any(|it| it.owns(header));
+    let goes_too = |property: &Header| !speaking.iter().any(|it| it.owns_property(property));
+    let mut message = Message {
+        key: letter.message.key.clone(),
+        body: letter.message.body.clone(),
+        headers: letter.message.headers.kept(goes, STAMPS),
+        properties: letter.message.properties.kept(goes_too, 0),
+    };
     let look = Look::new(letter);
     for dialect in speaking {
         dialect.restore(&look, &mut message)?;

@@ -42,6 +42,13 @@ impl Headers {
         self.0.retain(keep);
     }
 
+    /// A copy of those for which `keep` is true, in order, with room for so many more.
+    pub fn kept(&self, keep: impl Fn(&Header) -> bool, room: usize) -> Self {
+        let mut kept = Vec::with_capacity(self.0.len() + room);
+        kept.extend(self.0.iter().filter(|header| keep(header)).cloned());
+        Self(kept)
+    }
+
     /// First value under `name`: the origin, where hops append (K01).
     pub fn first(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|header| header.name == *name).map(|header| &header.value)

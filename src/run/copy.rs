@@ -52,8 +52,8 @@ fn stamped(
     let headers = &mut message.headers;
     headers.replace(stamp::RUN, Value::from_text(format!("{run}/{seq}")));
     headers.replace(stamp::COUNT, Value::from_text((redriven.saturating_add(1)).to_string()));
-    let from = format!("{}/{}", letter.facts.queue, letter.id);
-    headers.replace(stamp::FROM, Value::from_text(plain(&from)));
+    let from = [&*letter.facts.queue, "/", letter.id.as_str()].concat();
+    headers.replace(stamp::FROM, Value::from_text(plain(from)));
     if !headers.has(stamp::ORIGIN)
         && !headers.has(stamp::DEATHS)
         && let Some(place) = origin(context)
@@ -71,17 +71,23 @@ fn stamped(
 /// Bytes that the stamps add at most, for the size check before a run.
 pub const STAMPS_SIZE: u64 = 1024;
 
+/// Where a message first lived, as it stands in a header.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Place<'a> {
+    Topic { topic: &'a str, partition: Option<i32>, offset: Option<i64> },
+    Queue { queue: &'a str },
+}
+
 /// The parts of the origin that name a place to read from, as JSON. One that is too long is left out whole.
 fn origin(context: &FailureContext) -> Option<String> {
     let origin = context.origin.as_ref()?;
     let place = match (&origin.topic, &origin.queue) {
-        (Some(topic), _) => {
-            serde_json::json!({ "topic": topic, "partition": origin.partition, "offset": origin.offset })
-        }
-        (None, Some(queue)) => serde_json::json!({ "queue": queue }),
+        (Some(topic), _) => Place::Topic { topic, partition: origin.partition, offset: origin.offset },
+        (None, Some(queue)) => Place::Queue { queue },
         (None, None) => return None,
     };
-    let text = place.to_string();
+    let text = serde_json::to_string(&place).ok()?;
     (text.len() <= ORIGIN_MAX).then_some(text)
 }
 
@@ -91,11 +97,14 @@ fn first_published(letter: &RawLetter, context: &FailureContext) -> Option<Time>
 }
 
 /// `[A-Za-z0-9._:/-]` only, bounded.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "._:/-".contains(c) { c } else { '-' })
-        .take(STAMP_MAX)
-        .collect()
+fn plain(text: String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/-".contains(&byte);
+    // As a rule it is so already.
+    if text.len() <= STAMP_MAX && text.bytes().all(is_plain) {
+        return text;
+    }
+    let plain = |c: char| if u8::try_from(c).is_ok_and(is_plain) { c } else { '-' };
+    text.chars().map(plain).take(STAMP_MAX).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::file::{CHECKPOINT_PAGES, CHECKPOINT_PAGES_AT_EASE, Doing, Place, begin, commit, fold_after};
+use super::file::{FOLD_AFTER, FOLD_AFTER_AT_EASE, Doing, Place, begin, commit, fold_after};
 use super::letters::{self, Written};
 use super::lock::{self, same_queue, still_ours};
 use super::queues::{self, Queue};
@@ -197,12 +197,12 @@ impl Session {
                 Batches::Large => Fold::start(&self.place),
                 _ => None,
             };
-            let pages = match (batches, &self.fold) {
+            let bytes = match (batches, &self.fold) {
                 (Batches::Large, Some(_)) => fold::AT_LAST,
-                (Batches::Large, None) => CHECKPOINT_PAGES,
-                _ => CHECKPOINT_PAGES_AT_EASE,
+                (Batches::Large, None) => FOLD_AFTER,
+                _ => FOLD_AFTER_AT_EASE,
             };
-            fold_after(&self.db, pages).doing(|| format!("move letters to {}", self.target.name))?;
+            fold_after(&self.db, bytes).doing(|| format!("move letters to {}", self.target.name))?;
         }
         Ok(())
     }

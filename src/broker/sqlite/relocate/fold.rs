@@ -8,20 +8,21 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use rusqlite::Connection;
 
-use super::super::file::{Doing, Place};
+use super::super::file::{Doing, Place, in_pages};
 use crate::broker::Result;
 
-/// Pages in the log, about 64 MiB, from which on the run folds what is left of it.
-const LONG: i64 = 16_000;
-/// Pages that are worth a turn: what a batch or two write.
-const WORTH: i64 = 2_000;
-/// Pages at which SQLite itself folds the log with each transaction, should nobody else have done it.
+/// Bytes in the log from which on the run folds what is left of it.
+const LONG: i64 = 64 << 20;
+/// Bytes that are worth a turn: what a batch or two write.
+const WORTH: i64 = 8 << 20;
+/// Bytes at which SQLite itself folds the log with each transaction, should nobody else have done it.
 pub(super) const AT_LAST: i64 = 2 * LONG;
 
 /// Who folds, on a thread and a connection of its own, both of which end when this is dropped.
 pub(super) struct Fold {
     go: SyncSender<()>,
     busy: Arc<AtomicBool>,
+    /// See [`LONG`] and [`WORTH`], in pages.
     long: i64,
     worth: i64,
 }
@@ -34,6 +35,7 @@ impl Fold {
 
     fn start_with(place: &Place, long: i64, worth: i64) -> Option<Self> {
         let db = place.write_existing().ok()?;
+        let (long, worth) = (in_pages(&db, long).ok()?, in_pages(&db, worth).ok()?);
         let (go, turns) = sync_channel::<()>(1);
         let busy = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&busy);
@@ -96,7 +98,7 @@ mod tests {
         let db = place.write().unwrap();
         super::super::super::file::fold_after(&db, 0).unwrap();
         db.execute_batch("CREATE TABLE t (b BLOB)").unwrap();
-        let fold = Fold::start_with(&place, 400, 50).unwrap();
+        let fold = Fold::start_with(&place, 1_600_000, 200_000).unwrap();
         let write = |times: u32| {
             let (mut longest, mut beside) = (0, 0);
             for _ in 0..times {
@@ -111,14 +113,14 @@ mod tests {
             (longest, beside)
         };
         let (longest, beside) = write(20);
-        assert!(longest < 200 && beside > 5, "{longest} {beside}");
+        assert!(longest < 50 && beside > 5, "{longest} {beside}");
         // Somebody who reads keeps SQLite from beginning anew; when he is gone the run itself folds the rest.
         let reader = place.read().unwrap().unwrap();
         let looks = reader.unchecked_transaction().unwrap();
         let _: i64 = looks.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
-        assert!(write(20).0 > 900);
+        assert!(write(20).0 > 225);
         drop(looks);
         let _ = write(1);
-        assert!(write(1).0 < 200);
+        assert!(write(1).0 < 50);
     }
 }

@@ -60,7 +60,7 @@ impl Dialect for Native {
         let found = [stamp::DEATHS, stamp::ATTEMPT, stamp::RUN, stamp::ORIGIN]
             .into_iter()
             .find(|name| letter.headers().has(name))?;
-        Some((Sureness::Sure, format!("header {found}")))
+        Some((Sureness::Sure, ["header ", found].concat()))
     }
 
     fn read(&self, letter: &Look<'_>, says: &mut Testimony) {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::lanes::{GroupKey, Lanes, Seq};
-use super::numbered::{Numbered, Numbers};
+use super::numbered::{Lined, Numbers};
 use crate::proof::mutation::mutated;
 
 mod claims;
@@ -61,7 +61,7 @@ const PENDING: usize = 4_096;
 pub struct Machine {
     rules: Rules,
     lanes: Lanes,
-    letters: Numbered<Letter>,
+    letters: Lined<Letter>,
     claimable: Numbers,
     ready: Numbers,
     hand: Numbers,
@@ -87,7 +87,7 @@ impl Machine {
         Self {
             rules,
             lanes: Lanes::default(),
-            letters: Numbered::default(),
+            letters: Lined::default(),
             claimable: Numbers::default(),
             ready: Numbers::default(),
             hand: Numbers::default(),

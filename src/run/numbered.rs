@@ -1,5 +1,6 @@
 //! Maps and sets by a letter's number or a group's. The letters in hand are asked for a dozen times each on their
-//! way, so these find them in one step where the tree of the standard library needs several.
+//! way, so these find them in one step where the tree of the standard library needs several, and letters that
+//! follow each other lie beside each other.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -7,8 +8,11 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
 
 /// A map by number, in no order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Numbered<T>(HashMap<u64, T, Spread>);
+#[derive(Debug, Clone)]
+pub struct Numbered<T, S = Spread>(HashMap<u64, T, S>);
+
+/// The same by a letter's number in the manifest: these are given out one after another, and handled in that order.
+pub type Lined<T> = Numbered<T, Beside>;
 
 /// Spreads numbers, from a beginning that nobody outside knows, so that nobody can choose numbers that collide.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,6 +21,15 @@ pub struct Spread;
 /// What has been spread so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spreading(u64);
+
+/// Leaves numbers that follow each other beside each other: the next one is in the same line of the cache, or the
+/// next. The map finds a place by the lowest bits, and tells those in it apart by the highest ones.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside;
+
+/// A number and where it lies.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Placed(u64);
 
 static BEGINNING: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
@@ -49,27 +62,61 @@ impl Hasher for Spreading {
     }
 }
 
-impl<T> Default for Numbered<T> {
-    fn default() -> Self {
-        Self(HashMap::with_hasher(Spread))
+impl BuildHasher for Beside {
+    type Hasher = Placed;
+
+    fn build_hasher(&self) -> Placed {
+        Placed(0)
     }
 }
 
-impl<T> std::ops::Deref for Numbered<T> {
-    type Target = HashMap<u64, T, Spread>;
+impl Hasher for Placed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        const TOLD_APART: u64 = 0x7f << 57;
+        let number = self.0 ^ number;
+        self.0 = number & !TOLD_APART | number.wrapping_mul(GOLDEN) & TOLD_APART;
+    }
+}
+
+impl<T, S: Default> Default for Numbered<T, S> {
+    fn default() -> Self {
+        Self(HashMap::with_hasher(S::default()))
+    }
+}
+
+impl<T: PartialEq, S: BuildHasher> PartialEq for Numbered<T, S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T: Eq, S: BuildHasher> Eq for Numbered<T, S> {}
+
+impl<T, S> std::ops::Deref for Numbered<T, S> {
+    type Target = HashMap<u64, T, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<T> std::ops::DerefMut for Numbered<T> {
+impl<T, S> std::ops::DerefMut for Numbered<T, S> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
 
-impl<T: Hash> Hash for Numbered<T> {
+impl<T: Hash, S> Hash for Numbered<T, S> {
     /// Of what is in it, in whatever order it lies.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let sum = self.0.iter().fold(0u64, |sum, entry| {
@@ -81,7 +128,7 @@ impl<T: Hash> Hash for Numbered<T> {
     }
 }
 
-impl<T> Numbered<T> {
+impl<T, S> Numbered<T, S> {
     /// The numbers whose values are meant, in order.
     pub fn sorted(&self, meant: impl Fn(&T) -> bool) -> Vec<u64> {
         let mut numbers: Vec<u64> =
@@ -212,7 +259,7 @@ mod tests {
 
     #[test]
     fn two_maps_of_the_same_are_the_same_however_they_came_about() {
-        let (mut one, mut other) = (Numbered::default(), Numbered::default());
+        let (mut one, mut other) = (Numbered::<u64>::default(), Numbered::default());
         for n in 0..100u64 {
             one.insert(n << 40, n);
             other.insert((99 - n) << 40, 99 - n);

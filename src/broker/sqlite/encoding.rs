@@ -20,7 +20,9 @@ const DEPTH: u32 = 30;
 /// # Errors
 /// Says which header is nested too deeply.
 pub fn write(headers: &Headers) -> Result<String, String> {
-    let mut out = String::with_capacity(2 + headers.size() as usize + headers.len() * 8);
+    // Values that are JSON themselves have a quotation mark to escape in every few characters.
+    let size = headers.size() as usize;
+    let mut out = String::with_capacity(2 + size + size / 4 + headers.len() * 8);
     out.push('[');
     for (at, header) in headers.iter().enumerate() {
         if at > 0 {

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::file::{FOLD_AFTER, FOLD_AFTER_AT_EASE, Doing, Place, begin, commit, fold_after};
+use super::file::{Doing, FOLD_AFTER, FOLD_AFTER_AT_EASE, Place, begin, commit, fold_after};
 use super::letters::{self, Written};
 use super::lock::{self, same_queue, still_ours};
 use super::queues::{self, Queue};

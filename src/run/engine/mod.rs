@@ -25,7 +25,7 @@ use refailed::Refailed;
 
 use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
-use super::numbered::Numbered;
+use super::numbered::Lined;
 use super::pace::Pace;
 use super::recovery::{Orders, start_of};
 use super::yielding::{self, Yielding};
@@ -145,12 +145,12 @@ struct Engine<'a> {
     pace: Pace,
     writes: Writes,
     /// Lines in the window.
-    lines: Numbered<Box<Line>>,
-    hand: Numbered<InHand>,
+    lines: Lined<Box<Line>>,
+    hand: Lined<InHand>,
     /// When the first intent of a letter was written.
-    first_intent: Numbered<Time>,
+    first_intent: Lined<Time>,
     /// Codes and words of refusals that are not written yet.
-    refusals: Numbered<(String, String)>,
+    refusals: Lined<(String, String)>,
     no_more_lines: bool,
     read: u64,
     begun: Duration,
@@ -199,10 +199,10 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         machine: Machine::new(rules),
         pace,
         writes,
-        lines: Numbered::default(),
-        hand: Numbered::default(),
-        first_intent: Numbered::default(),
-        refusals: Numbered::default(),
+        lines: Lined::default(),
+        hand: Lined::default(),
+        first_intent: Lined::default(),
+        refusals: Lined::default(),
         no_more_lines: false,
         read: 0,
         begun: now,

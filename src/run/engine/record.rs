@@ -2,7 +2,7 @@
 
 use super::super::event::Event;
 use super::super::machine::Write;
-use super::super::numbered::Numbered;
+use super::super::numbered::Lined;
 use super::{Cause, Engine, EngineError};
 use crate::broker::BrokerError;
 use crate::ledger::{Entry, LedgerError, LetterState, TAKEN_AS_GONE};
@@ -26,7 +26,7 @@ impl Engine<'_> {
     fn record(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
         let now = self.job.clock.now();
         // A later entry of a letter replaces an earlier one.
-        let mut last = Numbered::<usize>::default();
+        let mut last = Lined::<usize>::default();
         last.reserve(writes.len());
         for (index, (seq, _)) in writes.iter().enumerate() {
             last.insert(*seq, index);

@@ -5,6 +5,8 @@
 //! files for a profiler.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "watched/cpu.rs"]
+mod cpu;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use redrive::letter::{Message, Value};
 use redrive::topology::{At, BrokerDecl};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redrive");
+const LOOK: &[&str] = &["inspect", "orders", "-o", "json"];
 const TOPOLOGY: &str = "version: 1
 brokers: {local: {url: \"sqlite:bench.db\"}}
 channels:
@@ -40,29 +43,44 @@ fn main() {
     println!("program        {size:.1} MiB");
     let empty = scratch("empty", 0, false);
     println!("--help         {:.1} ms, best of 20", best(20, || run(&empty, &["--help"]).0));
-    // What a look costs before its first letter; the last column is without it, since it is no cost of a letter.
-    let start = best(20, || run(&empty, &["inspect", "orders"]).0);
+    // What a look costs before its first letter; the last column is without it, since it is no cost of a letter. The
+    // clock differs by a third here from one moment to the next, processors do not.
+    let start = best(20, || run(&empty, LOOK).0);
     println!("inspect empty  {start:.1} ms, best of 20");
+    let start_cpu = cpu::of_each(100, || {
+        let _ = run(&empty, LOOK);
+    });
+    println!("  of processors {:.2} ms, mean of 100", start_cpu.as_secs_f64() * 1e3);
     println!(
-        "\nletters of 1 KiB      inspect/s   bare scan/s   ratio   us/letter   peak MiB   without the start"
+        "\nletters of 1 KiB      inspect/s   bare scan/s   ratio   us/letter   peak MiB   cpu us/letter   without the start"
     );
+    let mut per_letter = Vec::new();
     for (kind, stacks, counts) in
         [("small contexts", false, vec![all / 100, all / 10, all]), ("2 KiB stacks", true, vec![all / 4])]
     {
         for letters in counts {
             let folder = scratch(&format!("{letters}-{stacks}"), letters, stacks);
             let bare = (0..3).map(|_| scan(&folder.join("bench.db"))).min().unwrap();
-            let (took, peak) =
-                (0..3).map(|_| run(&folder, &["inspect", "orders", "-o", "json"])).min().unwrap();
+            let (took, peak) = (0..3).map(|_| run(&folder, LOOK)).min().unwrap();
+            // Some 600 ms or more of processors, so that a tick is at most 2 % of it.
+            let times = (1_000_000 / letters.max(1)).clamp(3, 50) as u32;
+            let used = cpu::of_each(times, || {
+                let _ = run(&folder, LOOK);
+            });
+            let steady = used.saturating_sub(start_cpu);
+            if !stacks {
+                per_letter.push((letters, [used, steady].map(|used| used.as_secs_f64() / letters as f64)));
+            }
             let rate = |took: Duration| letters as f64 / took.as_secs_f64();
             println!(
-                "{letters:>9} {kind:<14}  {:>7.0} k {:>11.0} k   {:>5.2}   {:>9.2}   {:>8.1}   {:>9.2}",
+                "{letters:>9} {kind:<14}  {:>7.0} k {:>11.0} k   {:>5.2}   {:>9.2}   {:>8.1}   {:>13.2}   {:>17.2}",
                 rate(took) / 1e3,
                 rate(bare) / 1e3,
                 took.as_secs_f64() / bare.as_secs_f64(),
                 took.as_secs_f64() * 1e6 / letters as f64,
                 peak as f64 / 1024.0,
-                (took.as_secs_f64() - start / 1e3) * 1e6 / letters as f64,
+                used.as_secs_f64() * 1e6 / letters as f64,
+                steady.as_secs_f64() * 1e6 / letters as f64,
             );
             if std::env::var_os("REDRIVE_BENCH_KEEP").is_none() {
                 std::fs::remove_dir_all(&folder).unwrap();
@@ -70,6 +88,12 @@ fn main() {
         }
     }
     std::fs::remove_dir_all(&empty).unwrap();
+    let (most, of_most) = per_letter[per_letter.len() - 1];
+    println!("\nprocessors per letter beside that of {most}:");
+    for (letters, of) in &per_letter[..per_letter.len() - 1] {
+        let beside = |at: usize| (of[at] / of_most[at] - 1.0) * 100.0;
+        println!("{letters:>9}  {:+.1} %, without the start {:+.1} %", beside(0), beside(1));
+    }
 }
 
 fn best(times: usize, mut measure: impl FnMut() -> Duration) -> f64 {

@@ -6,6 +6,8 @@
 //! files for a profiler.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "watched/cpu.rs"]
+mod cpu;
 mod watched;
 
 use std::path::{Path, PathBuf};
@@ -65,6 +67,23 @@ fn main() {
         (few / most - 1.0) * 100.0,
         all / 100
     );
+    let start = processors(1, 30);
+    let [few, most] = [(all / 100, 10), (all, 1)].map(|(letters, times)| {
+        let used = processors(letters, times);
+        [used, used.saturating_sub(start)].map(|used| used.as_secs_f64() * 1e6 / letters as f64)
+    });
+    println!(
+        "processors: a run of one letter {:.1} ms; us/letter of {} {:.2}, of {all} {:.2} ({:+.1} %); without that \
+         start {:.2} and {:.2} ({:+.1} %)",
+        start.as_secs_f64() * 1e3,
+        all / 100,
+        few[0],
+        most[0],
+        (few[0] / most[0] - 1.0) * 100.0,
+        few[1],
+        most[1],
+        (few[1] / most[1] - 1.0) * 100.0,
+    );
     println!("\nrates on the real clock, 5 s each, by when the copies arrived");
     for (rate, letters) in [(50, 250), (5_000, 25_000)] {
         let folder = scratch("rate", letters, 500);
@@ -101,6 +120,17 @@ fn arrived(folder: &Path) -> (f64, usize) {
         most = most.max(to - from + 1);
     }
     (after as f64 * 1e3 / (last - first) as f64, most)
+}
+
+/// What a whole run of so many letters uses of processors, mean of `times`.
+fn processors(letters: usize, times: u32) -> Duration {
+    let mut used = Duration::ZERO;
+    for _ in 0..times {
+        let folder = scratch("processors", letters, 5_000);
+        used += cpu::of_each(1, || drop(run(&folder, &["--rate", "unlimited", "--confirm", "orders"])));
+        forget(&folder);
+    }
+    used / times
 }
 
 fn show(name: &str, letters: usize, groups: usize, flags: &[&str], bare: f64) -> f64 {

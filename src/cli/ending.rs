@@ -100,6 +100,10 @@ pub fn record(
         // Where this ledger is not the one through which it was taken.
         return ledger.unlock(&ready.lock);
     }
+    if end.yielded >= Duration::from_secs(1) {
+        let text = format!("{}, for the relay of {}", screen::rough_seconds(end.yielded), row.target);
+        ledger.event(row.n, now, &ctx.who, "stood back", Some(&text))?;
+    }
     if let Some(trimmed) = &end.trimmed {
         ledger.event(row.n, now, &ctx.who, "trim", Some(trimmed))?;
     }

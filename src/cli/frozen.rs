@@ -38,7 +38,8 @@ impl Frozen {
                     let _ = std::fs::remove_file(&path);
                 }
                 Err(CommandError::refused(format!("{shown} cannot be taken for a manifest: {fault}"))
-                    .hint("Nothing was sent. Select again to freeze a new one."))
+                    .hint("Nothing was sent. Select again to freeze a new one:")
+                    .next(["redrive", "select", "--help"]))
             }
         }
     }
@@ -51,7 +52,9 @@ impl Frozen {
                 self.shown,
                 theirs.escape_default()
             ))
-            .hint("Nothing was sent. Select again, or name the topology that it was frozen with.")
+            .hint("Nothing was sent. Name the topology that it was frozen with, or select again; what is there now:")
+            // Compared with the topology, so no text of a stranger.
+            .next(["redrive", "inspect", &self.head.channel])
         };
         if self.head.broker != chosen.name() {
             return Err(differs("broker", &self.head.broker, chosen.name()));

@@ -25,7 +25,8 @@ pub async fn guard(broker: &dyn Browse, target: &Target<'_>, channel: &Channel) 
     }
     Err(CommandError::refused(format!("{} is also read by {}", channel.source.value, listed(&others)))
         .hint("They would get every message again. If that is meant, write shared: true into the channel;")
-        .hint("else give it a return_to topic that only its own consumer reads."))
+        .hint("else give it a return_to topic that only its own consumer reads. Then:")
+        .next(["redrive", "check"]))
 }
 
 /// `a`, `a and b`, `a, b and c`.

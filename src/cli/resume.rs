@@ -141,6 +141,18 @@ pub(super) fn keep(settings: &Settings, kept: (u64, u64), judged: Judged) -> Str
 pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     // One that says nothing is none.
     args.reason = args.reason.filter(|reason| !reason.trim().is_empty());
+    let decides = [
+        (args.resend_in_doubt, "--resend-in-doubt"),
+        (args.settle_in_doubt, "--settle-in-doubt"),
+        (args.accept_gone, "--accept-gone"),
+    ];
+    if let Some((_, flag)) = decides.iter().find(|(given, _)| *given && args.reason.is_none()) {
+        let mut next = ctx.command(&["resume", &args.run]);
+        next.extend(ctx.typed_but(&["yes", "reason"]));
+        next.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+        let error = CommandError::usage(format!("{flag} needs a reason: it is recorded with who and when"));
+        return Err(error.next(next));
+    }
     aside_for(ctx, args.events.as_deref(), &args.run)?;
     let at = ledger_path(args.ledger.as_ref())?;
     let told = |error| ledger_error(&at, &error);
@@ -176,7 +188,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         return Err(CommandError::refused(format!(
             "run {} sends from {} to {}; the topology says {} and {} now",
             row.id, row.queue, row.target, names.dead_letter, names.return_to
-        )));
+        ))
+        .hint("Nothing was sent. Name the topology that it was begun with.")
+        .next(ctx.command(&["runs", "show", &row.id])));
     }
     let mut kept: Kept = serde_json::from_str(&row.settings)
         .map_err(|_| CommandError::failed(format!("run {} cannot be read in the ledger", row.id)))?;

@@ -171,7 +171,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             chosen.title(),
             names.dead_letter
         ))
-        .hint("What a run has moved is not there any more."));
+        .hint("What a run has moved is not there any more. What is there:")
+        .next(ctx.command(&["inspect", &channel.name.value])));
     }
     if !args.dry_run {
         chosen.may_change(typed.clone())?;

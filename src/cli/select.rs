@@ -84,6 +84,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         at: ctx.clock.now(),
         selection: selection.to_string(),
     };
+    let mut again = ctx.command(&["select", &args.channel]);
+    again.extend(ctx.typed_but(&["out"]));
+    again.extend(["--out".to_owned(), "OTHER.jsonl".to_owned()]);
     if prepared.summary.planned > 0 {
         prepared.freeze(&args.out, &head, |_| Ok(())).map_err(|error| match error {
             crate::run::prepare::PrepareError::File(error)
@@ -93,6 +96,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                     "{} exists already; a frozen selection is not overwritten",
                     args.out.display()
                 ))
+                .next(again.clone())
             }
             error => prepare_error(chosen, &error),
         })?;

@@ -279,9 +279,9 @@ pub async fn begin(
     })?;
     if keep_times && let Err(error) = mover.keep_times().await {
         let _ = mover.end().await;
-        return Err(CommandError::refused(format!("--keep-timestamp: could not {error}")).hint(
-            "Nothing was sent. Without it copies have the time of now, and the first time in a header.",
-        ));
+        return Err(CommandError::refused(format!("--keep-timestamp: could not {error}"))
+            .hint("Nothing was sent. Without it copies have the time of now, and the first time in a header.")
+            .next(ctx.command(&["inspect", &channel.name.value])));
     }
     for note in mover.notes() {
         ctx.ui.note(note);

@@ -230,6 +230,11 @@ fn a_run_yields_to_the_relay_and_goes_on_where_nobody_serves_the_tiers() {
     let run =
         shop.line("run orders --limit all --rate 1000/s --reason x --yes --events e.jsonl -o json").ok();
     assert!(run.json()["yielded_ms"].as_u64().unwrap() >= 5_000, "{run}");
+    // The pace that it had is on record.
+    let audit = shop.line(&format!("runs show {} -o json", shop.latest())).ok().json();
+    let stood =
+        audit["events"].as_array().unwrap().iter().find(|event| event["what"] == "stood back").cloned();
+    assert!(stood.unwrap()["text"].as_str().unwrap().ends_with("for the relay of orders"), "{audit}");
     let events = std::fs::read_to_string(shop.env.path("e.jsonl")).unwrap();
     let at = |what: &str| events.find(what).unwrap_or_else(|| panic!("{what}: {events}"));
     assert!(at("\"yielding\"") < at("\"goes_on\"") && at("\"goes_on\"") < at("\"moved\""), "{events}");

@@ -131,3 +131,16 @@ fn a_manifest_of_another_queue_than_the_one_that_is_there_is_refused() {
     assert_eq!(next(&run), "redrive inspect orders");
     assert_eq!(shop.lying("orders").len(), 3);
 }
+
+#[test]
+fn what_a_person_decides_is_not_done_for_a_reason_that_says_nothing() {
+    let shop = Shop::new();
+    shop.bury_many(4);
+    for flag in ["--resend-in-doubt", "--settle-in-doubt", "--accept-gone"] {
+        for reason in ["", "  "] {
+            let refused = shop.env.run(&["resume", "r1", flag, "--yes", "--reason", reason]).exits(2);
+            assert!(refused.says(&format!("{flag} needs a reason")), "{refused}");
+            assert_eq!(next(&refused), format!("redrive resume r1 {flag} --reason TEXT"));
+        }
+    }
+}

@@ -107,6 +107,8 @@ pub struct Refusal {
     pub why: String,
     /// How many messages would be lost, where `--accept-loss=NAME` makes it possible; `None` if nothing does.
     pub loses: Option<u64>,
+    /// That many at the most: the broker does not tell how many.
+    pub at_most: bool,
     /// The way round.
     pub way_round: Option<String>,
 }
@@ -160,6 +162,7 @@ pub fn diff(desired: &[Resource], observed: &[Resource]) -> Vec<Change> {
                 refusal: Refusal {
                     why: "is not there, and redrive only observes it".to_owned(),
                     loses: None,
+                    at_most: false,
                     way_round: (wanted.role == Role::Source)
                         .then(|| "To let apply make it, write create_source: true".to_owned()),
                 },
@@ -187,8 +190,8 @@ fn compared(wanted: &Resource, seen: &Resource) -> Change {
         })
         .collect();
     if fields.is_empty() {
-        // The role and channel are ours to know; the counts are the broker's.
-        let resource = Resource { depth: seen.depth, ..wanted.clone() };
+        // The role and channel are ours to know; the counts, and what is to be known of it, are the broker's.
+        let resource = Resource { depth: seen.depth, note: seen.note.clone(), ..wanted.clone() };
         Change::Keep { resource }
     } else {
         Change::Update { resource: Resource { depth: seen.depth, ..wanted.clone() }, fields }

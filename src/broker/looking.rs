@@ -214,6 +214,12 @@ pub trait Browse: Send + Sync {
         Ok(None)
     }
 
+    /// Where calls really go, where the url alone does not say it: an endpoint, an account. What is known so far: no
+    /// login, no secret.
+    fn whereabouts(&self) -> Option<String> {
+        None
+    }
+
     /// Counts the queues of a channel without touching a message.
     async fn depths(&self, channel: &Channel) -> Result<Depths>;
 

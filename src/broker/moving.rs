@@ -206,6 +206,12 @@ pub trait Relocate: Send + Sync {
         Ok(None)
     }
 
+    /// Why the broker would not move this dead-letter queue by its own means, in words, all reasons: asked before anybody
+    /// is, and before anything is recorded.
+    async fn bulk_refusals(&self, _channel: &Channel) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Starts moving all of the dead-letter queue to where the channel returns, by the broker's own means and at
     /// most at this rate; only with [`super::BulkMoves::All`].
     ///

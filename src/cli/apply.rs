@@ -138,6 +138,7 @@ async fn one(
         target: plan.target.clone(),
         changes: observed(&*broker, &plan.target.channels).await.map_err(failed)?,
         remarks: Vec::new(),
+        place: plan.place.clone(),
         accepted: Vec::new(),
     };
     if left.counts().pending() + left.counts().refused > 0 {
@@ -184,7 +185,7 @@ impl Record {
                 at: ctx.clock.now(),
                 who: ctx.who.clone(),
                 broker: plan.target.broker.name().to_owned(),
-                place: plan.target.broker.place(),
+                place: plan.place.clone(),
                 reason: args.reason.as_deref().map(redact::text),
                 planned: changes.iter().map(word).collect(),
                 accepted: args.accept_loss.clone(),
@@ -247,8 +248,11 @@ fn consent(ctx: &mut Context, args: &Args, plan: &Planned<'_>, count: usize) -> 
     let changes = if count == 1 { "change" } else { "changes" };
     let mut question =
         Line::new().text(format!("Apply {count} {changes} to ")).bold(plan.target.broker.title()).text("?");
-    if plan.loses() > 0 {
-        question = question.red(format!(" {} will be lost.", letters(plan.loses())));
+    if let (lost @ 1.., at_most) = plan.loses() {
+        question = question.red(match at_most {
+            true => format!(" Up to about {} may be lost.", letters(lost)),
+            false => format!(" {} will be lost.", letters(lost)),
+        });
     }
     let command = typed(ctx, args);
     args.yes.consent(

@@ -141,7 +141,7 @@ pub(super) async fn announce_cost(
 ) -> Result<Option<PassesOn>, CommandError> {
     let cost = broker.cost_of_looking(channel).await;
     if let Some(cost) = cost.map_err(|error| CommandError::broker(chosen.name(), &error))? {
-        ctx.ui.note(cost);
+        ctx.ui.note(format!("What looking costs: {cost}."));
     }
     receives::guard(ctx, broker, chosen, channel).await
 }

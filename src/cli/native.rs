@@ -7,7 +7,7 @@ use super::confirm::{Consent, Yes, typed_out};
 use super::sending::{
     LEASE, ledger_error, ledger_path, lock, lowered, open_elsewhere, queue_key, rate, rate_text,
 };
-use super::{CommandError, Context, ExitCode, Outcome, Target, signals};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome, Target, signals};
 use crate::broker::{BrokerError, Bulk, BulkMover, BulkMoves, BulkState, ErrorKind};
 use crate::ledger::{Counts, Ledger, LedgerError, NewRun, RunState};
 use crate::render::run::bulk as screen;
@@ -76,23 +76,14 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     }
     let open = open_elsewhere(asked.ledger, &key);
     if let Some(run) = open.values().next() {
-        reasons.push(format!(
-            "{} letters were left open by a run, {run} among them: sent again they may be twice",
-            open.len()
-        ));
+        let (letters, were) = match open.len() {
+            1 => ("1 letter".to_owned(), "was"),
+            several => (format!("{several} letters"), "were"),
+        };
+        reasons.push(format!("{letters} {were} left open by run {run}: sent again they may be there twice"));
     }
     if !reasons.is_empty() {
-        let mut error = CommandError::refused(format!(
-            "{} cannot be moved by {} itself",
-            names.dead_letter,
-            chosen.title()
-        ));
-        for why in reasons {
-            error = error.hint(format!("- {why}"));
-        }
-        let mut next = ctx.command(&["run", asked.channel]);
-        next.extend(["--limit", asked.limit.unwrap_or("all"), "--dry-run"].map(str::to_owned));
-        return Err(error.hint("Without --native, redrive moves the letters itself:").next(next));
+        return Err(refused(ctx, &asked, chosen, &names.dead_letter, reasons));
     }
     let per_second = per_second.unwrap_or_default();
     let reason = asked.reason.filter(|reason| !reason.trim().is_empty());
@@ -108,7 +99,12 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     let broker = ctx.open(&loaded, chosen, !asked.dry_run).await?;
     super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
     let told = |error: BrokerError| CommandError::broker(chosen.name(), &error);
+    let reasons = broker.bulk_refusals(channel).await.map_err(told)?;
+    if !reasons.is_empty() {
+        return Err(refused(ctx, &asked, chosen, &names.dead_letter, reasons));
+    }
     let letters = broker.depths(channel).await.map_err(told)?.dead_letter.count.number();
+    let place = broker.whereabouts();
     let rate_text = match per_second {
         Some(_) => rate_text(asked_rate),
         None => "what the broker chooses".to_owned(),
@@ -118,13 +114,15 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         title: &chosen.title(),
         queue: &names.dead_letter,
         target: &names.return_to,
+        place: place.as_deref(),
         letters,
         rate: &rate_text,
         not_kept,
     };
     screen::before(&mut ctx.ui, &before);
     if asked.dry_run {
-        ctx.ui.note("Nothing was sent (--dry-run).");
+        ctx.ui.note("Dry run: nothing was sent. For real:");
+        ctx.ui.next(&asked.typed);
         return Ok(ExitCode::Done);
     }
     const NOTHING: &str = "Nothing was sent.";
@@ -230,6 +228,23 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     };
     ctx.ui.next(&next);
     Ok(code)
+}
+
+/// Refused before anything was asked or recorded, with every reason.
+fn refused(
+    ctx: &Context,
+    asked: &Asked<'_>,
+    chosen: Chosen<'_>,
+    queue: &str,
+    reasons: Vec<String>,
+) -> CommandError {
+    let mut error = CommandError::refused(format!("{queue} cannot be moved by {} itself", chosen.title()));
+    for why in reasons {
+        error = error.hint(format!("- {why}"));
+    }
+    let mut next = ctx.command(&["run", asked.channel]);
+    next.extend(["--limit", asked.limit.unwrap_or("all"), "--dry-run"].map(str::to_owned));
+    error.hint("Without --native, redrive moves the letters itself:").next(next)
 }
 
 /// The rate as the broker takes it; `None`: its own.

@@ -9,7 +9,7 @@ use super::topology_file::Loaded;
 use crate::broker::Provision;
 use crate::plan::{self, Change, Resource, Role};
 use crate::render::Line;
-use crate::render::plan::{Counts, letters, table};
+use crate::render::plan::{Counts, letters, lost_letters, table};
 use crate::render::units::moment;
 use crate::topology::Channel;
 
@@ -19,6 +19,8 @@ pub(super) struct Planned<'t> {
     pub changes: Vec<Change>,
     /// What is to be known beside them.
     pub remarks: Vec<String>,
+    /// Where it is: the broker's own words, where the url alone does not say it.
+    pub place: String,
     /// Names whose loss was accepted.
     pub accepted: Vec<String>,
 }
@@ -93,13 +95,13 @@ impl Planned<'_> {
         refused.filter(|change| !self.to_make().iter().any(|made| std::ptr::eq(*made, *change))).collect()
     }
 
-    /// Messages that would be lost with what is made.
-    pub fn loses(&self) -> u64 {
+    /// Messages that would be lost with what is made, and whether that is only the most there can be.
+    pub fn loses(&self) -> (u64, bool) {
         let lost = self.to_make().into_iter().filter_map(|change| match change {
-            Change::Refused { refusal, .. } => refusal.loses,
+            Change::Refused { refusal, .. } => refusal.loses.map(|lost| (lost, refusal.at_most)),
             _ => None,
         });
-        lost.sum()
+        lost.fold((0, false), |(sum, most), (lost, at_most)| (sum + lost, most || at_most))
     }
 
     pub fn data(&self) -> PlanData<'_> {
@@ -107,7 +109,7 @@ impl Planned<'_> {
         PlanData {
             broker: &decl.name,
             protected: decl.protected,
-            place: self.target.broker.place(),
+            place: self.place.clone(),
             counts: self.counts(),
             changes: &self.changes,
             accepted_loss: self.accepted.iter().map(String::as_str).collect(),
@@ -120,7 +122,7 @@ impl Planned<'_> {
         let now = ctx.clock.now();
         let at = moment(now, ctx.ui.columns());
         let head = Line::new().bold(self.target.broker.title());
-        ctx.ui.say(head.text(format!(" · {} · {at}", self.target.broker.place())));
+        ctx.ui.say(head.text(format!(" · {} · {at}", self.place)));
         ctx.ui.blank();
         ctx.ui.table(&table(&self.changes, |resource| self.accepts(resource)));
         ctx.ui.blank();
@@ -141,9 +143,11 @@ impl Planned<'_> {
                 .or_else(|| refusal.way_round.as_ref().map(|way| way.trim_end_matches('.').to_owned()));
             match (refusal.loses, round) {
                 (Some(_), Some(round)) => notes.push(format!("{round}. To accept the loss:")),
-                (Some(lost), None) => {
-                    notes.push(format!("To accept the loss of {} of {}:", letters(lost), resource.name))
-                }
+                (Some(lost), None) => notes.push(format!(
+                    "To accept the loss of {} of {}:",
+                    lost_letters(lost, refusal.at_most),
+                    resource.name
+                )),
                 (None, Some(round)) => notes.push(format!("{round}.")),
                 (None, None) => {}
             }
@@ -158,12 +162,13 @@ impl Planned<'_> {
         let Change::Refused { resource, fields, refusal } = change else { return None };
         let channel = loaded.topology.channel(resource.channel.as_deref()?)?;
         let retention = channel.dead_letter.retention.as_ref()?;
-        let field = fields.iter().find(|field| field.name.contains("retention"))?;
+        let field = fields.iter().find(|field| field.name.to_ascii_lowercase().contains("retention"))?;
         if resource.role != Role::DeadLetter {
             return None;
         }
         let from = field.from.as_deref()?.replace(' ', "");
         let lost = match refusal.loses? {
+            _ if refusal.at_most => "letters".to_owned(),
             1 => "letter".to_owned(),
             several => letters(several),
         };
@@ -207,7 +212,8 @@ impl Context {
                 .map_err(|error| CommandError::broker(target.broker.name(), &error))?;
             // Who may not read the letters may plan all the same.
             let remarks = broker.remarks(&target.channels).await.unwrap_or_default();
-            plans.push(Planned { target, changes, remarks, accepted: accepted.to_vec() });
+            let place = broker.whereabouts().unwrap_or_else(|| target.broker.place());
+            plans.push(Planned { target, changes, remarks, place, accepted: accepted.to_vec() });
         }
         Ok(plans)
     }

@@ -15,7 +15,7 @@ use super::sending::{
     prepare_error, queue_key, rate, rate_text,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
-use crate::broker::{Broker, Task};
+use crate::broker::{Atomicity, Broker, Order, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
 use crate::manifest::{Head, SCHEMA};
@@ -221,6 +221,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         frozen.stale(ctx, &prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
+    let place = broker.whereabouts();
     let source = match &frozen {
         Some(frozen) => frozen.shown.clone(),
         None => channel.name.value.clone(),
@@ -233,6 +234,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         queue: &names.dead_letter,
         target: &names.return_to,
         readers: channel.consumer.as_ref().map(|consumer| consumer.value.as_str()),
+        place: place.as_deref(),
         reach: reach.as_deref(),
         shared: channel.shared,
         tries: 1 + channel.tiers.len(),
@@ -242,6 +244,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate_text: rate_text(rate),
         ramp,
         order: judging.order,
+        unordered: capabilities.order == Order::None,
         locks_groups: capabilities.group_lock.is_some(),
         max_errors: args.max_errors,
         stop_on_refail: args.stop_on_refail.0,
@@ -290,6 +293,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         rate,
         ramp,
         judging,
+        transactions: capabilities.relocate == Atomicity::Transaction,
         passes: (behind > 0).then_some((&selection, &earlier)),
         selection: match &frozen {
             Some(frozen) => frozen.head.selection.clone(),
@@ -431,6 +435,8 @@ struct Plan<'a> {
     ramp: Duration,
     judging: Judging,
     selection: String,
+    /// Does the broker have them?
+    transactions: bool,
     /// What a further pass selects by, and what earlier runs left open or moved.
     passes: Option<(&'a Selection, &'a Earlier)>,
 }
@@ -504,7 +510,10 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
             dlq: plan.key.clone(),
             queue: plan.queue.clone(),
             target: plan.target.clone(),
-            path: if settings.without_transactions { "publish_then_settle" } else { "transaction" },
+            path: match plan.transactions && !settings.without_transactions {
+                true => "transaction",
+                false => "publish_then_settle",
+            },
             rate: head.rate.clone(),
             ramp_ms: u64::try_from(plan.ramp.as_millis()).unwrap_or(u64::MAX),
             settings: super::resume::keep(&settings, kept, plan.judging.frozen()),

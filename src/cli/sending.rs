@@ -339,6 +339,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         queue: names.dead_letter.clone(),
         target: ready.row.target.clone(),
         sending: ready.sending,
+        sent_before: 0,
         rate: ready.row.rate.clone(),
     };
     let what = if ready.resume.is_some() { "resumed" } else { "begun" };
@@ -431,7 +432,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                 });
                 if more {
                     ready.passes = Some(passes);
-                    context.sending = ready.sending;
+                    (context.sending, context.sent_before) = (ready.sending, moved);
                     continue;
                 }
             }

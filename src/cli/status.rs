@@ -68,7 +68,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
 
 /// Inspecting the channel that needs it most; plan, if a queue is missing.
 fn next(ctx: &Context, channels: &[Status]) -> Vec<String> {
-    let worst = channels.iter().max_by_key(|status| status.depths.dead_letter.count.number());
+    let need = |status: &&Status| (status.is_over(), status.depths.dead_letter.count.number());
+    let worst = channels.iter().max_by_key(need);
     match worst {
         Some(status) if status.depths.dead_letter.count.number() > 0 => {
             ctx.command(&["inspect", &status.place.channel])

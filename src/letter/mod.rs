@@ -107,6 +107,8 @@ impl fmt::Display for LetterId {
 pub enum TimeSource {
     /// The broker's, when it took the letter in.
     Broker,
+    /// The broker's, when the message was first sent, however often it moved since: SQS standard queues.
+    FirstSend,
     /// The producer's: Kafka `CreateTime`, AMQP `timestamp`. May be anything.
     Producer,
 }

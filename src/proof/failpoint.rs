@@ -17,6 +17,9 @@ pub const ALL: &[&str] = &[
     "after_end",
 ];
 
+/// A run that waits for its rate.
+pub const PACED: &[&str] = &["pause"];
+
 /// Every name between two passes of a run.
 pub const PASSES: &[&str] = &["pass_before_ledger", "pass_after_ledger", "pass_in_place"];
 
@@ -36,7 +39,7 @@ pub const RELAY_BY_HAND: &[&str] = &[
 /// Dies here, without a last word, if it was asked to.
 #[inline]
 pub(crate) fn hit(name: &'static str) {
-    debug_assert!([ALL, PASSES, RELAY, RELAY_BY_HAND].iter().any(|names| names.contains(&name)));
+    debug_assert!([ALL, PACED, PASSES, RELAY, RELAY_BY_HAND].iter().any(|names| names.contains(&name)));
     #[cfg(debug_assertions)]
     armed::hit(name);
 }

@@ -80,7 +80,7 @@ pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table 
             Change::Update { fields, .. } => ("~ change", Style::Plain, altered(fields, "")),
             Change::Refused { fields, refusal, .. } => match refusal.loses {
                 Some(lost) if accepted(resource) => {
-                    let loses = format!(": loses {} (--accept-loss)", letters(lost));
+                    let loses = format!(": loses {} (--accept-loss)", lost_letters(lost, refusal.at_most));
                     ("~ change", Style::Bold, altered(fields, &loses))
                 }
                 _ if fields.is_empty() => ("x refused", Style::Red, vec![refusal.why.clone()]),
@@ -97,7 +97,12 @@ pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table 
 }
 
 fn kept(resource: &Resource) -> String {
-    if resource.creatable { String::new() } else { "source, only observed".to_owned() }
+    let note = resource.note.clone().unwrap_or_default();
+    match (resource.creatable, note.is_empty()) {
+        (true, _) => note,
+        (false, true) => "source, only observed".to_owned(),
+        (false, false) => format!("source, only observed; {note}"),
+    }
 }
 
 fn undeclared(resource: &Resource) -> String {
@@ -172,6 +177,11 @@ pub fn applied(ui: &mut Ui, rows: &[ApplyRow], now: Time) {
 /// `1 letter`, `22 letters`.
 pub fn letters(n: u64) -> String {
     format!("{n} letter{}", if n == 1 { "" } else { "s" })
+}
+
+/// Letters that a change loses, as far as the broker tells: `22 letters`, `up to about 22 letters`.
+pub fn lost_letters(n: u64, at_most: bool) -> String {
+    if at_most { format!("up to about {}", letters(n)) } else { letters(n) }
 }
 
 fn messages(n: u64) -> String {

@@ -24,8 +24,10 @@ pub struct RunScreen {
     pub queue: String,
     /// Where to.
     pub target: String,
-    /// Letters to be sent in this part.
+    /// Letters to be sent in this part, and those of them that went in its earlier passes.
     pub sending: u64,
+    /// See above.
+    pub sent_before: u64,
     /// Rate as typed.
     pub rate: String,
 }

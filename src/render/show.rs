@@ -170,8 +170,13 @@ impl Show<'_> {
         let died = match letter.died_at {
             None => "unknown: nobody says when".to_owned(),
             Some((at, whose)) => {
-                let producers = matches!(letter.raw.facts.written_at, Some((_, TimeSource::Producer)));
-                let clock = if whose == "the record" && producers { ", by its producer's clock" } else { "" };
+                let clock = match letter.raw.facts.written_at {
+                    Some((_, TimeSource::Producer)) if whose == "the record" => ", by its producer's clock",
+                    Some((_, TimeSource::FirstSend)) if whose == "the record" => {
+                        ": when it was first sent; the broker keeps no time of death"
+                    }
+                    _ => "",
+                };
                 format!("{}, {}, says {whose}{clock}", second(at), ago(at, now))
             }
         };
@@ -199,7 +204,7 @@ impl Show<'_> {
             say("claimed", "by somebody else at this moment".to_owned(), String::new());
         }
         if let Some(deliveries @ 1..) = letter.raw.facts.deliveries {
-            say("handed", format!("out of this queue {} before", times(deliveries)), String::new());
+            say("handed", format!("out {} before, looks included", times(deliveries)), String::new());
         }
         let read_as = match letter.context.readings.as_slice() {
             [] => "nothing known: no dialect recognises it".to_owned(),

@@ -142,6 +142,11 @@ impl Status {
         format!("{}{in_flight}{readers}{}", source.queue, absent(source))
     }
 
+    /// Is it over its alert?
+    pub fn is_over(&self) -> bool {
+        self.alert.state == State::Over
+    }
+
     fn over(&self) -> String {
         match self.alert.state {
             State::Over => format!(", over its alert ({})", thresholds(&self.alert)),
@@ -308,7 +313,7 @@ pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, next: &[Strin
 }
 
 fn any_over(channels: &[Status]) -> bool {
-    channels.iter().any(|status| status.alert.state == State::Over)
+    channels.iter().any(Status::is_over)
 }
 
 fn alert_json(status: &Status) -> Json {

@@ -55,6 +55,8 @@ pub struct Progress {
     pub refailed: Option<u64>,
     /// Messages overdue in the tiers, for which the run stands back at present.
     pub yields_to: Option<u64>,
+    /// For how long nothing that is wanted has been handed out, though it is not the end: somebody hides it.
+    pub dry: Option<Duration>,
     /// How long this part has run.
     pub took: Duration,
     /// Letters in hand: claimed, and not settled or given back yet.

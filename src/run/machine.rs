@@ -283,6 +283,11 @@ impl Machine {
                 return Action::Offer(self.rules.window);
             }
             if !self.ready.is_empty() || self.dry_claims && !self.claimable.is_empty() {
+                // What is done is on record before a pause: a process that dies in it, as slow runs mostly would, leaves
+                // no originals behind that a resume looks for and nobody can show it.
+                if !self.pending.is_empty() && !self.rules.transaction {
+                    return self.commit();
+                }
                 self.dry_claims = false;
                 return Action::Wait;
             }

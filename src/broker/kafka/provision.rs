@@ -259,7 +259,7 @@ pub(super) fn judge(change: Change, lost: Option<(u64, u64)>, ordered: bool) -> 
     let refuse = |resource: Resource, fields, why: String, loses, way_round: Option<&str>| Change::Refused {
         resource,
         fields,
-        refusal: Refusal { why, loses, way_round: way_round.map(str::to_owned) },
+        refusal: Refusal { why, loses, at_most: false, way_round: way_round.map(str::to_owned) },
     };
     for field in &fields {
         match field.name.as_str() {

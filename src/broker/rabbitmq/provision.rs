@@ -103,6 +103,7 @@ impl Provision for Client {
                                 "the policy `{name}` would be in force on it with priority {priority}, and ours not"
                             ),
                             loses: None,
+                            at_most: false,
                             way_round: Some(format!(
                                 "give `{name}` a priority below 100, or a narrower pattern"
                             )),
@@ -116,6 +117,7 @@ impl Provision for Client {
                 refusal: Refusal {
                     why: "arguments of a queue cannot be changed in place".to_owned(),
                     loses: None,
+                    at_most: false,
                     way_round: Some(format!(
                         "give the broker `options: {{management: URL}}`: by policy they can; or declare a queue of \
                          another name, move what is in `{}`, and delete it",
@@ -212,7 +214,7 @@ impl Client {
     ) -> Result<Change> {
         let refused =
             |resource: Resource, fields: Vec<FieldChange>, why: String, way_round: String| Change::Refused {
-                refusal: Refusal { why, loses: None, way_round: Some(way_round) },
+                refusal: Refusal { why, loses: None, at_most: false, way_round: Some(way_round) },
                 resource,
                 fields,
             };

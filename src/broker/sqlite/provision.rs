@@ -83,6 +83,7 @@ impl Provision for Sqlite {
             let refusal = Refusal {
                 why: format!("{lost} of {all} letters {verb} older and {would} be lost"),
                 loses: Some(lost),
+                at_most: false,
                 way_round,
             };
             Ok(Change::Refused { resource, fields, refusal })

@@ -114,13 +114,15 @@ impl Queue {
     }
 }
 
-/// A letter of `queue`. `arrival` is the order in which it was handed out, except that a FIFO queue numbers
-/// its messages itself.
+/// A letter of `queue`. `arrival` is the order in which it was handed out: what a FIFO queue numbers itself, and a
+/// standard queue knows the time of, goes by that.
 pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<RawLetter> {
     let message_id = raw.message_id.clone()?;
     let system = |name: MessageSystemAttributeName| raw.attributes.as_ref().and_then(|all| all.get(&name));
     let number = |name| system(name).and_then(|text| text.parse::<i64>().ok());
     let sent = number(MessageSystemAttributeName::SentTimestamp).map(Time::from_millis);
+    // A standard queue passes a letter on with the time of its first send; a FIFO queue sets it anew (S25).
+    let moved_here = !queue.fifo && system(MessageSystemAttributeName::DeadLetterQueueSourceArn).is_some();
     let sequence =
         system(MessageSystemAttributeName::SequenceNumber).and_then(|text| text.parse::<u128>().ok());
     let mut message: Message = convert::message(raw);
@@ -129,11 +131,16 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
         id: convert::letter_id(&message_id),
         position: Position::new(message_id),
         // FIFO sequence numbers have 20 digits and do not fit; their lower part still ascends in a queue.
-        arrival: sequence.map_or(arrival, |n| u64::try_from(n % u128::from(u64::MAX)).unwrap_or(arrival)),
+        arrival: match (sequence, sent) {
+            (Some(n), _) => u64::try_from(n % u128::from(u64::MAX)).unwrap_or(arrival),
+            (None, Some(at)) => by_time(at, arrival),
+            (None, None) => arrival,
+        },
         body_len: message.body.as_ref().map(|body| body.len() as u64),
         facts: Facts {
             queue: queue.name.as_str().into(),
-            written_at: sent.map(|at| (at, TimeSource::Broker)),
+            written_at: sent
+                .map(|at| (at, if moved_here { TimeSource::FirstSend } else { TimeSource::Broker })),
             // S25: on both types retention counts from SentTimestamp; a FIFO queue restarts it on the move.
             expires_at: sent.map(|at| at.plus(queue.retention)),
             deliveries: number(MessageSystemAttributeName::ApproximateReceiveCount)
@@ -142,6 +149,13 @@ pub(super) fn letter(queue: &Queue, raw: &SqsMessage, arrival: u64) -> Option<Ra
         },
         message,
     })
+}
+
+/// The oldest first, and within a millisecond in the order in which they were handed out.
+fn by_time(sent: Time, arrival: u64) -> u64 {
+    const WITHIN: u32 = 20;
+    let millis = u64::try_from(sent.millis()).unwrap_or(0).min((1 << 42) - 1);
+    millis << WITHIN | arrival.min((1 << WITHIN) - 1)
 }
 
 /// Nothing comes, and it is not the end: so many are in flight that SQS hands out no more (S23).
@@ -249,6 +263,8 @@ pub(super) struct Look {
     empty_rounds: u32,
     done: bool,
     full: bool,
+    /// Letters whose only time is that of their first send.
+    undated: u64,
     /// Handed out and not in the extent: sent after the look began.
     later: u64,
     /// Letters that have been received as often as the queue's own redrive policy allows (S24).
@@ -282,6 +298,7 @@ impl Look {
             empty_rounds: 0,
             done: false,
             full: false,
+            undated: 0,
             later: 0,
             spent: 0,
             behind: 0,
@@ -329,6 +346,9 @@ impl Pages for Look {
                             let most = self.queue.max_receives;
                             self.spent +=
                                 u64::from(most.is_some_and(|most| letter.facts.deliveries >= Some(most)));
+                            let first_send =
+                                matches!(letter.facts.written_at, Some((_, TimeSource::FirstSend)));
+                            self.undated += u64::from(first_send);
                             let began = self.snapshot.taken_at;
                             if letter.facts.written_at.is_none_or(|(at, _)| at <= began) {
                                 page.push(letter);
@@ -344,10 +364,9 @@ impl Pages for Look {
                 self.done = true;
                 self.behind = Queue::read(&self.client, &self.queue.name).await?.visible;
             }
-            if self.queue.fifo {
-                // Answers of calls side by side: groups are whole in each, the queue's order is across them.
-                page.sort_by_key(|letter| letter.arrival);
-            }
+            // Answers of calls side by side: on a FIFO queue groups are whole in each and its order is across them; a
+            // standard queue keeps none, and the oldest of what it gave go first.
+            page.sort_by_key(|letter| letter.arrival);
             if page.is_empty() {
                 self.empty_rounds += 1;
                 // Only messages that were seen before came back, or none: the pass is over. An empty answer
@@ -391,6 +410,12 @@ impl Pages for Look {
             cost.changed.push(format!(
                 "{refused} letters stay out of view for up to {}",
                 crate::clock::exact(self.hide)
+            ));
+        }
+        if self.undated > 0 {
+            cost.unseen.push(format!(
+                "SQS keeps no time of death: {} letters that it moved here itself show when they were first sent",
+                self.undated
             ));
         }
         if let Some(unseen) = self.snapshot.unseen {

@@ -31,6 +31,8 @@ pub(super) struct Client {
     /// Letters in our hands at once: SQS ends at about 120,000 in flight, and says so on short polls only (S23).
     pub(super) most_in_flight: usize,
     urls: Arc<Mutex<HashMap<String, Option<String>>>>,
+    /// The account of the queues, as their own names say it.
+    seen: Arc<Mutex<Option<String>>>,
 }
 
 /// Where the calls go, shown before a change and in each error.
@@ -105,10 +107,7 @@ impl Client {
             )
             .hint("unset AWS_REGION, or write the region into the url: sqs://eu-west-1"));
         }
-        let endpoint = endpoint
-            .or_else(|| environment("AWS_ENDPOINT_URL_SQS"))
-            .or_else(|| environment("AWS_ENDPOINT_URL"))
-            .unwrap_or_else(|| format!("https://sqs.{region}.amazonaws.com"));
+        let endpoint = endpoint.or_else(|| configured(&shared)).unwrap_or_else(|| of_region(&region));
         let mut config = aws_sdk_sqs::config::Builder::from(&shared);
         if let Some(role) = option(broker, "role_arn") {
             let provider = aws_config::sts::AssumeRoleProvider::builder(role)
@@ -119,7 +118,7 @@ impl Client {
             config = config.credentials_provider(provider);
         }
         let account = broker.account.as_ref().map(|account| account.value.clone());
-        let place = Place { region, endpoint, account, profile };
+        let place = Place { region, endpoint: crate::redact::url(&endpoint), account, profile };
         Ok(Self {
             sdk: aws_sdk_sqs::Client::from_conf(config.build()),
             clock: Arc::clone(&context.clock),
@@ -129,7 +128,16 @@ impl Client {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(MOST_IN_FLIGHT),
             urls: Arc::default(),
+            seen: Arc::default(),
         })
+    }
+
+    /// Where the calls go, with the account as far as it is known.
+    pub(super) fn whereabouts(&self) -> String {
+        let mut place = Place::clone(&self.place);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        place.account = place.account.or(seen);
+        place.to_string()
     }
 
     /// The url of a queue; `None` if there is no such queue. Asked once for a queue that is there.
@@ -180,6 +188,11 @@ impl Client {
         match asked.send().await {
             Ok(answer) => {
                 let pairs = answer.attributes.unwrap_or_default();
+                if let Some(account) =
+                    pairs.get(&QueueAttributeName::QueueArn).and_then(|arn| super::policy::account_of(arn))
+                {
+                    *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.to_owned());
+                }
                 Ok(Some(pairs.into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect()))
             }
             Err(error) => {
@@ -267,6 +280,24 @@ impl Client {
             _ => None,
         }
     }
+}
+
+/// The endpoint that the environment or the profile names, as the SDK finds it: for SQS alone, then for all.
+fn configured(shared: &aws_config::SdkConfig) -> Option<String> {
+    let key = aws_types::service_config::ServiceConfigKey::builder()
+        .service_id("SQS")
+        .env("AWS_ENDPOINT_URL")
+        .profile("endpoint_url")
+        .build()
+        .ok()?;
+    let own = shared.service_config().and_then(|config| config.load_config(key));
+    own.or_else(|| shared.endpoint_url().map(str::to_owned))
+}
+
+/// AWS's own endpoint of a region.
+fn of_region(region: &str) -> String {
+    let end = if region.starts_with("cn-") { ".cn" } else { "" };
+    format!("https://sqs.{region}.amazonaws.com{end}")
 }
 
 /// Old and new names alike: the emulators and AWS itself differ in which they send.

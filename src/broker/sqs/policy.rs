@@ -42,15 +42,26 @@ impl Redrive {
         .to_string()
     }
 
-    /// As people read it, and as it is compared: `orders-dlq after 5 receives`.
-    pub(super) fn words(&self) -> String {
-        format!("{} after {} receives", name_of(&self.target_arn), self.max_receive_count)
+    /// As people read it beside the queue that has it, and as it is compared: `orders-dlq after 5 receives`.
+    pub(super) fn words(&self, own_arn: &str) -> String {
+        format!("{} after {} receives", beside(own_arn, &self.target_arn), self.max_receive_count)
     }
 }
 
 /// Last part of an ARN.
 pub(super) fn name_of(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
+}
+
+/// A queue as it is named beside another one: a namesake of another account, region or partition by its whole ARN.
+fn beside<'a>(own_arn: &str, arn: &'a str) -> &'a str {
+    let name = name_of(arn);
+    if arn == name || sister(own_arn, name).as_deref() == Some(arn) { name } else { arn }
+}
+
+/// The account in an ARN.
+pub(super) fn account_of(arn: &str) -> Option<&str> {
+    arn.split(':').nth(4).filter(|account| !account.is_empty())
 }
 
 /// The ARN of a sister queue: same partition, region and account.
@@ -60,7 +71,7 @@ pub(super) fn sister(arn: &str, name: &str) -> Option<String> {
 }
 
 /// As people read a RedriveAllowPolicy, and as it is compared: `all`, `none`, or the sources sorted.
-pub(super) fn allow_words(text: &str) -> Option<String> {
+pub(super) fn allow_words(own_arn: &str, text: &str) -> Option<String> {
     let json: Value = serde_json::from_str(text).ok()?;
     match json.get("redrivePermission")?.as_str()? {
         "allowAll" => Some("all".to_owned()),
@@ -70,7 +81,7 @@ pub(super) fn allow_words(text: &str) -> Option<String> {
                 .get("sourceQueueArns")?
                 .as_array()?
                 .iter()
-                .filter_map(|arn| arn.as_str().map(name_of))
+                .filter_map(|arn| arn.as_str().map(|arn| beside(own_arn, arn)))
                 .collect();
             names.sort_unstable();
             Some(names.join(", "))
@@ -97,7 +108,15 @@ mod tests {
             redrive(r#"{ "maxReceiveCount": 5, "deadLetterTargetArn": "arn:aws:sqs:eu-west-1:0:q-dlq" }"#)
                 .unwrap();
         assert_eq!(a, b);
-        assert_eq!(a.words(), "q-dlq after 5 receives");
+        assert_eq!(a.words("arn:aws:sqs:eu-west-1:0:q"), "q-dlq after 5 receives");
+        // A namesake elsewhere is another queue.
+        for own in ["arn:aws:sqs:eu-west-1:1:q", "arn:aws:sqs:eu-west-2:0:q", "arn:aws-cn:sqs:eu-west-1:0:q"]
+        {
+            assert_eq!(a.words(own), "arn:aws:sqs:eu-west-1:0:q-dlq after 5 receives");
+        }
+        let both =
+            r#"{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:r:1:q","arn:aws:sqs:r:0:q"]}"#;
+        assert_eq!(allow_words("arn:aws:sqs:r:0:q-dlq", both).unwrap(), "arn:aws:sqs:r:1:q, q");
         assert_eq!(redrive(&a.text()), Some(b));
         assert_eq!(redrive("nonsense"), None);
     }

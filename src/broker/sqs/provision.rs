@@ -11,7 +11,7 @@ use super::client::Client;
 use super::kind::is_fifo;
 use super::policy;
 use crate::broker::{BrokerError, ErrorKind, Names, Result};
-use crate::clock::exact;
+use crate::clock::{exact, parse_duration};
 use crate::plan::{Change, Property, Refusal, Resource, Role};
 use crate::topology::{Channel, ReturnTo, Setting};
 
@@ -28,11 +28,24 @@ pub(super) const ALLOW: &str = "RedriveAllowPolicy";
 /// Longest retention of SQS, and what a dead-letter queue gets unless written: its clock began in the source (S25).
 const LONGEST: Duration = Duration::from_secs(14 * 86_400);
 
-fn seconds(channel: &Channel, key: &str) -> Option<u64> {
+fn duration(channel: &Channel, key: &str) -> Option<Duration> {
     match &channel.setting("sqs", key)?.value {
-        Setting::Duration(duration) => Some(duration.as_secs()),
+        Setting::Duration(duration) => Some(*duration),
         _ => None,
     }
+}
+
+/// Attributes that are seconds on SQS, and durations for people: `14d`.
+const TIMES: [&str; 3] = [DELAY, RETENTION, VISIBILITY];
+
+/// Seconds in an attribute as people read them; what is no number stays as it is.
+fn in_words(seconds: &str) -> String {
+    seconds.parse().map_or_else(|_| seconds.to_owned(), |seconds| exact(Duration::from_secs(seconds)))
+}
+
+/// And back, as SQS takes them.
+fn in_seconds(words: &str) -> Option<u64> {
+    parse_duration(words).map(|time| time.as_secs())
 }
 
 fn number(channel: &Channel, key: &str) -> Option<i64> {
@@ -78,9 +91,28 @@ impl Wish {
         self.resource.properties.push(Property { name: name.to_owned(), value: value.into() });
     }
 
-    fn done(mut self) -> Resource {
-        self.resource.properties.sort_by(|a, b| a.name.cmp(&b.name));
-        self.resource
+    /// What stands beside it when it is made: what one would look for in the console.
+    fn noted(mut self) -> Self {
+        let value = |name: &str| {
+            self.resource.properties.iter().find(|property| property.name == name).map(|p| p.value.as_str())
+        };
+        let words: Vec<String> = [
+            value(DELAY).map(|delay| format!("delay {delay}")),
+            value(RETENTION).map(|time| format!("retention {time}")),
+            value(REDRIVE).map(|policy| format!("dead letters to {policy}")),
+            value(VISIBILITY).map(|time| format!("visibility {time}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        self.resource.note = (!words.is_empty()).then(|| words.join(", "));
+        self
+    }
+
+    fn done(self) -> Resource {
+        let mut noted = self.noted();
+        noted.resource.properties.sort_by(|a, b| a.name.cmp(&b.name));
+        noted.resource
     }
 }
 
@@ -89,15 +121,15 @@ pub(super) fn desired(channel: &Channel, names: &Names) -> Vec<Resource> {
     let mut wishes = Vec::new();
     let mut dead = Wish::new(&names.dead_letter, Role::DeadLetter, channel);
     let retention = channel.dead_letter.retention.as_ref().map_or(LONGEST, |at| at.value);
-    dead.set(RETENTION, retention.as_secs().to_string());
+    dead.set(RETENTION, exact(retention));
     dead.set(ALLOW, names.source.clone());
     wishes.push(dead.done());
     for (tier, name) in channel.tiers.iter().zip(&names.tiers) {
         let mut wish = Wish::new(name, Role::Tier, channel);
-        wish.set(DELAY, tier.delay.value.as_secs().to_string());
-        wish.set(RETENTION, LONGEST.as_secs().to_string());
-        if let Some(visibility) = seconds(channel, "visibility_timeout") {
-            wish.set(VISIBILITY, visibility.to_string());
+        wish.set(DELAY, exact(tier.delay.value));
+        wish.set(RETENTION, exact(LONGEST));
+        if let Some(visibility) = duration(channel, "visibility_timeout") {
+            wish.set(VISIBILITY, exact(visibility));
         }
         wishes.push(wish.done());
     }
@@ -105,12 +137,12 @@ pub(super) fn desired(channel: &Channel, names: &Names) -> Vec<Resource> {
         wishes.push(Wish::new(&names.return_to, Role::ReturnTo, channel).done());
     }
     let mut source = Wish::new(&names.source, Role::Source, channel);
-    if let Some(visibility) = seconds(channel, "visibility_timeout") {
-        source.set(VISIBILITY, visibility.to_string());
+    if let Some(visibility) = duration(channel, "visibility_timeout") {
+        source.set(VISIBILITY, exact(visibility));
     }
     let receives = number(channel, "max_receive_count").and_then(|n| u32::try_from(n).ok()).unwrap_or(10);
     let target_arn = names.dead_letter.clone();
-    source.set(REDRIVE, policy::Redrive { target_arn, max_receive_count: receives }.words());
+    source.set(REDRIVE, policy::Redrive { target_arn, max_receive_count: receives }.words(""));
     source.resource.creatable = channel.create_source;
     wishes.push(source.done());
     wishes
@@ -139,12 +171,17 @@ pub(super) async fn observe(client: &Client, wish: &Resource) -> Result<Option<R
             let name = property.name.as_str();
             let value = match name {
                 FIFO => Some(queue.fifo.to_string()),
-                REDRIVE => {
-                    attributes.get(name).and_then(|text| policy::redrive(text)).map(|policy| policy.words())
-                }
-                ALLOW => attributes.get(name).and_then(|text| policy::allow_words(text)),
+                REDRIVE => attributes
+                    .get(name)
+                    .and_then(|text| policy::redrive(text))
+                    .map(|policy| policy.words(&queue.arn)),
+                ALLOW => attributes
+                    .get(name)
+                    .and_then(|text| policy::allow_words(&queue.arn, text))
+                    .map(|now| if allows(&now, &property.value) { property.value.clone() } else { now }),
                 _ => match name.strip_prefix("tag ") {
                     Some(tag) => tags.get(tag).cloned(),
+                    None if TIMES.contains(&name) => attributes.get(name).map(|text| in_words(text)),
                     None => attributes.get(name).cloned(),
                 },
             };
@@ -163,6 +200,53 @@ pub(super) async fn observe(client: &Client, wish: &Resource) -> Result<Option<R
         }),
         ..wish.clone()
     }))
+}
+
+/// Does a policy name all these sources? That it names more is not ours to change.
+fn allows(now: &str, wanted: &str) -> bool {
+    let named: Vec<&str> = now.split(", ").collect();
+    wanted.split(", ").all(|source| named.contains(&source))
+}
+
+/// Sources that a RedriveAllowPolicy may name.
+const MOST_ALLOWED: usize = 10;
+
+/// A RedriveAllowPolicy that would shut out other queues that send their dead letters here names them too; with more of
+/// them than it can name it is left as it is.
+pub(super) async fn with_the_others(client: &Client, change: Change) -> Result<Change> {
+    let Change::Update { mut resource, mut fields } = change else { return Ok(change) };
+    let Some(field) = fields.iter_mut().find(|field| field.name == ALLOW) else {
+        return Ok(Change::Update { resource, fields });
+    };
+    let queue = Queue::read(client, &resource.name).await?;
+    let others = match super::task::sources(client, &queue).await {
+        Ok(arns) => arns,
+        // Asking is a right of its own, and not every endpoint can.
+        Err(error) if matches!(error.kind, ErrorKind::Denied | ErrorKind::Unsupported) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut names: Vec<&str> = others.iter().map(|arn| policy::name_of(arn)).collect();
+    let listed = field.from.clone().filter(|from| from != "all" && from != "none").unwrap_or_default();
+    names.extend(listed.split(", ").filter(|name| !name.is_empty() && !name.starts_with("arn:")));
+    let own = field.to.clone().unwrap_or_default();
+    names.extend(own.split(", "));
+    names.sort_unstable();
+    names.dedup();
+    if names.len() > MOST_ALLOWED {
+        fields.retain(|field| field.name != ALLOW);
+        resource.properties.retain(|property| property.name != ALLOW);
+        return Ok(if fields.is_empty() {
+            Change::Keep { resource }
+        } else {
+            Change::Update { resource, fields }
+        });
+    }
+    let all = names.join(", ");
+    field.to = Some(all.clone());
+    for property in resource.properties.iter_mut().filter(|property| property.name == ALLOW) {
+        property.value.clone_from(&all);
+    }
+    Ok(Change::Update { resource, fields })
 }
 
 /// Queues under a name that this channel's tiers could have had.
@@ -201,6 +285,7 @@ pub(super) fn judge(change: Change, observed_depth: Option<u64>) -> Change {
         let refusal = Refusal {
             why: format!("it is {now}, and SQS cannot change a queue's type"),
             loses: None,
+            at_most: false,
             way_round: Some(
                 "declare it under another name, or move its messages and delete it first".to_owned(),
             ),
@@ -208,16 +293,21 @@ pub(super) fn judge(change: Change, observed_depth: Option<u64>) -> Change {
         return Change::Refused { resource, fields, refusal };
     }
     let shorter = fields.iter().find(|field| {
-        let value = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
+        let value = |text: &Option<String>| text.as_deref().and_then(in_seconds);
         field.name == RETENTION && value(&field.from) > value(&field.to)
     });
     if let (Some(field), Some(depth)) = (shorter, observed_depth.filter(|depth| *depth > 0)) {
         let refusal = Refusal {
             why: format!(
-                "about {depth} messages are in it, and those older than {} s would be lost; SQS does not tell how many",
-                field.to.as_deref().unwrap_or("0")
+                "about {} in it, and what is older than {} would be lost; SQS does not tell how many that are",
+                match depth {
+                    1 => "1 message is".to_owned(),
+                    several => format!("{several} messages are"),
+                },
+                field.to.as_deref().unwrap_or("0s")
             ),
             loses: Some(depth),
+            at_most: true,
             way_round: None,
         };
         return Change::Refused { resource, fields, refusal };
@@ -229,7 +319,7 @@ pub(super) fn judge(change: Change, observed_depth: Option<u64>) -> Change {
 /// less time than its source may lose it on arrival.
 pub(super) fn outlives(change: Change, source: &str, source_keeps: u64) -> Change {
     let retention = change.resource().properties.iter().find(|property| property.name == RETENTION);
-    let keeps = retention.and_then(|property| property.value.parse::<u64>().ok());
+    let keeps = retention.and_then(|property| in_seconds(&property.value));
     let Some(keeps) = keeps.filter(|keeps| *keeps < source_keeps) else { return change };
     let (resource, fields) = match change {
         Change::Create { resource } | Change::Keep { resource } => (resource, Vec::new()),
@@ -245,6 +335,7 @@ pub(super) fn outlives(change: Change, source: &str, source_keeps: u64) -> Chang
             words(source_keeps)
         ),
         loses: None,
+        at_most: false,
         way_round: Some(format!(
             "Write dead_letter: {{retention: {}}} or more for {}",
             words(source_keeps),
@@ -275,9 +366,9 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
         if fifo {
             call = call.attributes(QueueAttributeName::FifoQueue, "true");
         }
-        for name in [DELAY, RETENTION, VISIBILITY] {
-            if let Some(value) = value(name) {
-                call = call.attributes(QueueAttributeName::from(name), value);
+        for name in TIMES {
+            if let Some(seconds) = value(name).as_deref().and_then(in_seconds) {
+                call = call.attributes(QueueAttributeName::from(name), seconds.to_string());
             }
         }
         if !tags.is_empty() {
@@ -285,6 +376,11 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
         }
         let made =
             call.send().await.map_err(|error| client.error(format!("create {}", resource.name), &error))?;
+        if let Some(error) =
+            made.queue_url.as_deref().and_then(|url| elsewhere_made(client, &resource.name, url))
+        {
+            return Err(error);
+        }
         client.remember(&resource.name, made.queue_url);
     }
     let url = client.must(&resource.name).await?;
@@ -292,17 +388,17 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
     let arn = attributes.get("QueueArn").cloned().unwrap_or_default();
     let mut wanted: HashMap<QueueAttributeName, String> = HashMap::new();
     if !creates {
-        for name in [DELAY, RETENTION, VISIBILITY] {
-            if let Some(value) = value(name)
-                && attributes.get(name) != Some(&value)
+        for name in TIMES {
+            if let Some(seconds) = value(name).as_deref().and_then(in_seconds).map(|n| n.to_string())
+                && attributes.get(name) != Some(&seconds)
             {
-                wanted.insert(QueueAttributeName::from(name), value);
+                wanted.insert(QueueAttributeName::from(name), seconds);
             }
         }
     }
     if let Some(words) = value(REDRIVE) {
         let now = attributes.get(REDRIVE).and_then(|text| policy::redrive(text));
-        if now.is_none_or(|now| now.words() != words) {
+        if now.is_none_or(|now| now.words(&arn) != words) {
             let parsed = words.split_once(" after ").and_then(|(name, rest)| {
                 let receives = rest.split(' ').next()?.parse().ok()?;
                 Some(policy::Redrive { target_arn: policy::sister(&arn, name)?, max_receive_count: receives })
@@ -314,8 +410,8 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
         }
     }
     if let Some(words) = value(ALLOW) {
-        let now = attributes.get(ALLOW).and_then(|text| policy::allow_words(text));
-        if now.as_deref() != Some(words.as_str()) {
+        let now = attributes.get(ALLOW).and_then(|text| policy::allow_words(&arn, text));
+        if !now.is_some_and(|now| allows(&now, &words)) {
             let arns: Vec<String> = words.split(", ").filter_map(|name| policy::sister(&arn, name)).collect();
             wanted.insert(QueueAttributeName::RedriveAllowPolicy, policy::allow(&arns));
         }
@@ -329,6 +425,49 @@ pub(super) async fn make(client: &Client, change: &Change) -> Result<()> {
         call.send().await.map_err(|error| client.error(format!("tag {}", resource.name), &error))?;
     }
     shown(client, resource).await
+}
+
+/// The account in the url of a queue.
+fn account_in(url: &str) -> Option<&str> {
+    let account = url.rsplit('/').nth(1)?;
+    (account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit())).then_some(account)
+}
+
+/// SQS makes queues in the account of the credentials alone, whatever account was asked for.
+fn wrong_account(client: &Client, url: &str) -> Option<(String, String)> {
+    let (wanted, theirs) = (client.place.account.as_deref()?, account_in(url)?);
+    (wanted != theirs).then(|| (wanted.to_owned(), theirs.to_owned()))
+}
+
+/// Are the credentials of another account than the topology's? Asked before a queue is made, as far as a queue of
+/// theirs tells.
+pub(super) async fn own_account(client: &Client, missing: &str) -> Result<()> {
+    if client.place.account.is_none() {
+        return Ok(());
+    }
+    // Who may not list, or has no queue yet, learns it from the first queue that is made.
+    let Ok(answer) = client.sdk.list_queues().max_results(1).send().await else { return Ok(()) };
+    let urls = answer.queue_urls.unwrap_or_default();
+    let Some((wanted, theirs)) = urls.first().and_then(|url| wrong_account(client, url)) else {
+        return Ok(());
+    };
+    let what =
+        format!("these credentials are of account {theirs}, and account: says {wanted} ({})", client.place);
+    Err(BrokerError::new(ErrorKind::Denied, format!("look for {missing}"), what).hint(format!(
+        "SQS makes queues in the account of the credentials alone: use a profile or role_arn of {wanted}"
+    )))
+}
+
+fn elsewhere_made(client: &Client, name: &str, url: &str) -> Option<BrokerError> {
+    let (wanted, theirs) = wrong_account(client, url)?;
+    let what = format!(
+        "these credentials are of account {theirs}, and account: says {wanted}; it was made there, is empty, and is not \
+         used ({})",
+        client.place
+    );
+    let hint =
+        format!("use a profile or role_arn of {wanted}; aws sqs delete-queue --queue-url {url} removes it");
+    Some(BrokerError::new(ErrorKind::Denied, format!("create {name}"), what).hint(hint))
 }
 
 /// Waits until the queue reads back as asked: attributes take up to a minute on AWS. An endpoint of one's own

@@ -46,7 +46,10 @@ impl Provision for Sqs {
         for channel in channels {
             let names = self::names(channel);
             for wish in self.wishes(channel) {
-                seen.extend(provision::observe(&self.client, &wish).await?);
+                match provision::observe(&self.client, &wish).await? {
+                    Some(resource) => seen.push(resource),
+                    None => provision::own_account(&self.client, &wish.name).await?,
+                }
             }
             if let Some(attributes) = self.client.attributes(&names.source).await? {
                 let source = browse::Queue::of(&names.source, String::new(), &attributes);
@@ -68,6 +71,7 @@ impl Provision for Sqs {
             }
             _ => None,
         };
+        let change = provision::with_the_others(&self.client, change).await?;
         let change = provision::judge(change, depth);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match kept.get(&change.resource().name) {
@@ -101,6 +105,10 @@ impl Browse for Sqs {
             dead_letter: self.depth(&names.dead_letter).await?,
             notes: vec!["counts are estimates of SQS".to_owned()],
         })
+    }
+
+    fn whereabouts(&self) -> Option<String> {
+        Some(self.client.whereabouts())
     }
 
     async fn cost_of_looking(&self, channel: &Channel) -> Result<Option<String>> {
@@ -160,6 +168,12 @@ impl Relocate for Sqs {
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
         let session = relocate::Session::begin(&self.client, &names(channel).dead_letter, task).await?;
         Ok(Box::new(session))
+    }
+
+    async fn bulk_refusals(&self, channel: &Channel) -> Result<Vec<String>> {
+        let names = names(channel);
+        let queue = browse::Queue::read(&self.client, &names.dead_letter).await?;
+        task::refusals(&self.client, &queue, &names.return_to).await
     }
 
     async fn bulk(&self, channel: &Channel, per_second: Option<u32>) -> Result<Box<dyn BulkMover>> {

@@ -25,37 +25,13 @@ pub(super) async fn start(
 ) -> Result<Task> {
     let queue = Queue::read(client, dead_letters).await?;
     let to = Queue::read(client, target).await?;
-    let refuse = |what: String| {
-        BrokerError::new(ErrorKind::Rejected, format!("start a move task on {dead_letters}"), what)
-            .hint("without --native, redrive moves the letters itself")
-    };
-    let sources = sources(client, &queue).await?;
-    match sources.as_slice() {
-        [] => {
-            return Err(refuse(format!(
-                "it is the dead-letter queue of no queue; SQS moves only from one that is. Letters of a function, \
-                 a topic or an event rule have no queue to go back to ({})",
-                client.place
-            )));
-        }
-        [one] if policy::name_of(one) != target => {
-            return Err(refuse(format!(
-                "its letters come from {}, and the topology sends them to {target}",
-                policy::name_of(one)
-            )));
-        }
-        [_] => {}
-        many => {
-            let names: Vec<&str> = many.iter().map(|arn| policy::name_of(arn)).collect();
-            return Err(refuse(format!(
-                "letters of {} lie in it, and all would go to {target}",
-                names.join(", ")
-            )));
-        }
-    }
-    if let Some(running) = newest(client, &queue).await?.filter(is_running) {
-        let moved = running.approximate_number_of_messages_moved;
-        return Err(refuse(format!("a move task runs on it already, about {moved} letters moved so far")));
+    if let Some(why) = refusals(client, &queue, target).await?.into_iter().next() {
+        return Err(BrokerError::new(
+            ErrorKind::Rejected,
+            format!("start a move task on {dead_letters}"),
+            why,
+        )
+        .hint("without --native, redrive moves the letters itself"));
     }
     let call = client
         .sdk
@@ -71,8 +47,38 @@ pub(super) async fn start(
     Ok(Task { client: client.clone(), queue, handle })
 }
 
+/// Why SQS would not take one, or would do something else than the topology says.
+pub(super) async fn refusals(client: &Client, queue: &Queue, target: &str) -> Result<Vec<String>> {
+    let mut reasons = Vec::new();
+    let arns = sources(client, queue).await?;
+    match arns.as_slice() {
+        [] => reasons.push(format!(
+            "it is the dead-letter queue of no queue; SQS moves only from one that is. Letters of a function, a topic \
+             or an event rule have no queue to go back to ({})",
+            client.place
+        )),
+        [one] if policy::name_of(one) != target => reasons.push(format!(
+            "its letters come from {}, and the topology sends them to {target}",
+            policy::name_of(one)
+        )),
+        [_] => {}
+        many => {
+            let names: Vec<&str> = many.iter().map(|arn| policy::name_of(arn)).collect();
+            reasons.push(format!("letters of {} lie in it, and all would go to {target}", names.join(", ")));
+        }
+    }
+    // Of a queue that is nobody's, SQS does not even list the tasks.
+    if !arns.is_empty()
+        && let Some(running) = newest(client, queue).await?.filter(is_running)
+    {
+        let moved = running.approximate_number_of_messages_moved;
+        reasons.push(format!("a move task runs on it already, about {moved} letters moved so far"));
+    }
+    Ok(reasons)
+}
+
 /// The queues that send their dead letters here.
-async fn sources(client: &Client, queue: &Queue) -> Result<Vec<String>> {
+pub(super) async fn sources(client: &Client, queue: &Queue) -> Result<Vec<String>> {
     let mut arns = Vec::new();
     let mut next = None;
     loop {

@@ -32,6 +32,8 @@ pub struct Before<'a> {
     pub target: &'a str,
     /// The consumer that reads there, if the topology names one.
     pub readers: Option<&'a str>,
+    /// Where calls really go, where the topology alone does not say it.
+    pub place: Option<&'a str>,
     /// Where copies go and who gets them, if that is more than the target.
     pub reach: Option<&'a str>,
     /// Others read there too, and that is meant.
@@ -50,6 +52,8 @@ pub struct Before<'a> {
     pub ramp: Duration,
     /// Order within groups.
     pub order: OrderPolicy,
+    /// The queue has no order, so that nobody can say which of its letters is the oldest.
+    pub unordered: bool,
     /// The broker keeps an order of its own, by group: what order means for what is sent meanwhile is said (S06).
     pub locks_groups: bool,
     /// Errors in a row that stop it.
@@ -142,6 +146,7 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     };
     let order = match (it.order, summary.groups) {
         (OrderPolicy::None, _) => "in any order (--order none)",
+        (OrderPolicy::Group, 0) if it.unordered => "about the oldest first: the queue keeps no order",
         (OrderPolicy::Group, 0) => "the oldest first",
         (OrderPolicy::Group, _) => "per group oldest first, one unit in flight",
     };
@@ -198,6 +203,9 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
     lines.extend(misplaced(&it.prepared.misplaced));
     lines.push(Line::new());
     lines.push(format!("to        {}, set by the topology", it.target).into());
+    if let Some(place) = it.place {
+        lines.push(format!("at        {place}").into());
+    }
     if let Some(reach) = it.reach {
         lines.push(format!("instead   {reach}").into());
     }
@@ -388,6 +396,7 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "broker": it.broker,
         "queue": it.queue,
         "target": it.target,
+        "place": it.place,
         "reach": it.reach,
         "rate": it.rate_text,
         "reason": it.reason,
@@ -493,7 +502,11 @@ pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out
         ui.note(format!("No manifest was written; {} is unchanged.", head.queue));
         return;
     }
-    ui.note(format!("Frozen at {} in {out}; {} is unchanged.", head.at.format("%H:%M:%SZ"), head.queue));
+    let but = match prepared.cost.changed.as_slice() {
+        [] => String::new(),
+        changed => format!(", but for the look: {}", changed.join("; ")),
+    };
+    ui.note(format!("Frozen at {} in {out}; {} is unchanged{but}.", head.at.format("%H:%M:%SZ"), head.queue));
     ui.next(next);
 }
 

@@ -17,6 +17,8 @@ pub struct Before<'a> {
     pub queue: &'a str,
     /// Where to.
     pub target: &'a str,
+    /// Where calls really go, where the topology alone does not say it.
+    pub place: Option<&'a str>,
     /// Letters in it, about.
     pub letters: u64,
     /// As typed.
@@ -33,6 +35,9 @@ pub fn before(ui: &mut Ui, it: &Before<'_>) {
     ui.say(Line::new().bold("native move").text(format!(" · {} · {}", it.channel, it.title)));
     ui.say(format!("all       about {} of {}, unchanged", count(it.letters, "letter", "letters"), it.queue));
     ui.say(format!("to        {}, at most {}", it.target, it.rate));
+    if let Some(place) = it.place {
+        ui.say(format!("at        {place}"));
+    }
     for what in it.not_kept {
         ui.say(format!("not kept  {what}"));
     }

@@ -12,6 +12,9 @@ use crate::render::units::number;
 use crate::render::{Line, Progress, Ui, bar};
 use crate::run::event::{self, Event, Observer};
 
+/// After so long it is said that nothing is handed out.
+const HIDDEN: Duration = Duration::from_secs(3);
+
 /// Watches one part of a run.
 pub struct Watch<'a> {
     ui: &'a mut Ui,
@@ -168,13 +171,14 @@ impl<'a> Watch<'a> {
 
     fn show(&mut self, progress: &event::Progress) {
         let counts = progress.counts;
-        let done = progress.moved_now;
+        let done = self.screen.sent_before + progress.moved_now;
         let of = self.screen.sending.max(done);
         let percent = (done * 100).checked_div(of).unwrap_or(100);
         let left = of.saturating_sub(done);
         let rate = progress.rate;
         // What the first moments give says nothing about the others.
-        let pace = match rate > 0.0 && progress.took >= Duration::from_secs(1) {
+        let hidden = progress.dry.filter(|dry| *dry >= HIDDEN);
+        let pace = match hidden.is_none() && rate > 0.0 && progress.took >= Duration::from_secs(1) {
             true => {
                 let seconds = Duration::from_secs((left as f64 / rate).ceil() as u64);
                 format!(" · {rate:.1}/s · {} left", rough(seconds))
@@ -195,6 +199,14 @@ impl<'a> Watch<'a> {
                 doubt => format!(" · in doubt {}", number(doubt)),
             }
         );
+        let outcomes = match hidden {
+            None => outcomes,
+            Some(dry) => format!(
+                "{outcomes} · nothing of {} is handed out for {}: another reader, or a process that died, still hides it",
+                self.screen.queue,
+                rough(dry)
+            ),
+        };
         let outcomes = match progress.yields_to {
             None => outcomes,
             Some(overdue) => format!("{outcomes} · waits for the relay, {} overdue", number(overdue)),

@@ -42,6 +42,7 @@ impl Engine<'_> {
             }
             Action::Backoff(times) => self.back_off(times).await,
             Action::Wait => {
+                failpoint::hit("pause");
                 let pause = match self.yielding.yields() {
                     true => crate::run::yielding::EVERY,
                     false => self.pace.pause(self.machine.could_send().max(1)),
@@ -191,6 +192,8 @@ impl Engine<'_> {
                 }
             }
         }
+        let dry = got.is_empty() && missing.is_empty() && !exhausted;
+        self.dry = dry.then(|| self.dry.unwrap_or(asked_at));
         self.machine.claimed(&asked, &got, &missing, exhausted);
         Ok(())
     }

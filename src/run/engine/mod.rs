@@ -163,6 +163,8 @@ struct Engine<'a> {
     asked: Option<Duration>,
     overdue: Option<u64>,
     last_success: Duration,
+    /// Since when nothing that is wanted is handed out, and that is not the end.
+    dry: Option<Duration>,
     refailed: Refailed,
     cause: Option<Cause>,
     moved_before: u64,
@@ -214,6 +216,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         asked: None,
         overdue: Some(0),
         last_success: now,
+        dry: None,
         refailed: Refailed::default(),
         cause: None,
         moved_before: 0,
@@ -504,6 +507,7 @@ impl Engine<'_> {
             allowed: self.pace.now_per_second(),
             refailed: self.refailed.all,
             yields_to: self.overdue.filter(|_| self.yielding.yields()),
+            dry: self.dry.map(|since| self.job.clock.elapsed().saturating_sub(since)),
             took,
             in_hand: self.hand.len(),
         }

@@ -64,6 +64,57 @@ fn a_wrong_account_is_named_with_what_to_do_on_ministack() {
     assert!(region.says("region eu-west-3") && region.says("aws sts get-caller-identity"), "{region}");
 }
 
+/// Queues are made in the account of the credentials whatever is asked for: a plan under another one is refused before
+/// anything is made.
+#[test]
+fn a_wrong_account_makes_no_queues_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::unmade(&endpoint, &endpoint, false);
+    shop.app.create(&format!("{}-other", shop.channel));
+    let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
+    let url = "url: \"sqs://us-east-1\"\n";
+    shop.env.topology(&text.replace(url, &format!("{url}    account: \"999999999999\"\n")));
+    for verb in [&["plan"][..], &["apply", "--yes", "--reason", "INC-1"]] {
+        let wrong = shop.env.run(verb).exits(1);
+        assert!(wrong.says("credentials are of account 000000000000"), "{wrong}");
+        assert!(wrong.says("role_arn of 999999999999"), "{wrong}");
+    }
+    shop.env.topology(&text);
+    assert!(shop.env.run(&["plan"]).ok().says("3 to create"));
+}
+
+/// What the calls really reach stands above a plan and before a run is allowed, and no login of it.
+#[test]
+fn endpoint_region_and_account_are_shown_before_a_change_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let mut shop = Shop::unmade(&endpoint, &endpoint, false);
+    let there = format!("{endpoint}, us-east-1");
+    assert!(shop.env.run(&["plan"]).ok().says(&there));
+    let made = shop.env.run(&["apply", "--yes", "--reason", "INC-1"]).ok();
+    assert!(made.says(&there), "{made}");
+    let whole = format!("{there}, account 000000000000");
+    assert!(shop.env.run(&["plan"]).ok().says(&whole));
+    shop.bury(2);
+    let dry = shop.env.run(&["run", &shop.channel, "--limit", "1", "--dry-run"]).ok();
+    assert!(dry.says(&format!("at        {whole}")), "{dry}");
+    // The profile's own endpoint of SQS, as the SDK takes it; what it holds of a login is not shown.
+    let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
+    let option = format!("options: {{endpoint_url: \"{endpoint}\"}}");
+    assert!(text.contains(&option), "{text}");
+    shop.env.topology(&text.replace(&option, "options: {profile: there}"));
+    let home = shop.env.folder().display().to_string();
+    shop.env.set("HOME", &home);
+    let login = endpoint.replace("http://", "http://mira:hunter2@");
+    shop.env.write(
+        ".aws/config",
+        format!("[profile there]\nservices = local\n[services local]\nsqs =\n  endpoint_url = {login}\n"),
+    );
+    let plan = shop.env.run(&["plan"]).ok();
+    let masked = endpoint.replace("http://", "http://mira:****@");
+    assert!(plan.says(&masked) && !plan.says("hunter2"), "{plan}");
+    assert!(plan.says("profile there"), "{plan}");
+}
+
 /// The region is written: an empty one is found before any call, whatever the environment says.
 #[test]
 fn a_missing_region_says_where_to_write_it() {

@@ -82,3 +82,31 @@ killed! {
     fifo_killed_after_the_send: MINISTACK, true, "after_send";
     fifo_killed_after_the_send_on_elasticmq: ELASTICMQ, true, "after_send";
 }
+
+/// A run that waits for its rate has written down what it did: what is removed is known to be, and the resume looks for
+/// nothing that nobody can show it.
+fn killed_in_a_pause(endpoint: &str, fifo: bool) {
+    let proxy = Proxy::start(endpoint, Vec::new(), Some(2));
+    let shop = Shop::new(endpoint, &proxy.endpoint, fifo);
+    shop.bury(8);
+    let line = ["run", &shop.channel, "--limit", "all", "--rate", "10/s", "--reason", "INC-1", "--yes"];
+    let output = shop.env.command(&line).env("REDRIVE_FAILPOINT", "pause:5").output().unwrap();
+    assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+    let runs: serde_json::Value = serde_json::from_slice(&shop.env.line("runs list -o json").bytes).unwrap();
+    let (id, path) = (runs["runs"][0]["run"].as_str().unwrap(), &runs["runs"][0]["path"]);
+    assert_eq!(path, "publish_then_settle", "{runs}");
+    let resumed = shop.env.run(&["resume", id, "--yes", "-o", "json"]).exits(0);
+    let run: serde_json::Value = serde_json::from_slice(&resumed.bytes).unwrap();
+    assert_eq!((count(&run, "moved"), run["unsettled"].as_u64()), (8, Some(0)), "{run}");
+    assert_eq!((shop.arrived().0.len(), shop.app.depth(&shop.dead)), (8, 0));
+}
+
+#[test]
+fn m15_killed_in_a_pause_nothing_is_left_unsettled_on_ministack() {
+    killed_in_a_pause(&endpoint_or_return!(MINISTACK), false);
+}
+
+#[test]
+fn m15_killed_in_a_pause_nothing_is_left_unsettled_on_a_fifo_of_elasticmq() {
+    killed_in_a_pause(&endpoint_or_return!(ELASTICMQ), true);
+}

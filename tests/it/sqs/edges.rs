@@ -247,6 +247,69 @@ fn s32_a_policy_with_a_number_is_no_drift_and_types_must_match_on_ministack() {
     assert!(refused.says("RD0214"), "{refused}");
 }
 
+/// What drifted is told as people write it; encryption is told and left; a change that can lose letters says that nobody
+/// knows how many, and how to keep them.
+#[test]
+fn s32_drift_is_told_in_words_and_encryption_is_left_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::unmade(&endpoint, &endpoint, false);
+    let fresh = shop.env.line("plan").ok();
+    assert!(
+        fresh.says("delay 1s, retention 14d") && fresh.says("after 3 receives, visibility 1m"),
+        "{fresh}"
+    );
+    drop(shop.env.line("apply --yes").ok());
+    shop.app.set(&shop.dead, &json!({"MessageRetentionPeriod": "345600"}));
+    shop.app.set(&shop.tier, &json!({"DelaySeconds": "61"}));
+    shop.app.set(&shop.source, &json!({"VisibilityTimeout": "90", "KmsMasterKeyId": "alias/payments"}));
+    let drift = shop.env.line("plan").ok();
+    for said in ["4d → 14d", "1m 1s → 1s", "1m 30s → 1m"] {
+        assert!(drift.says(said), "{said}: {drift}");
+    }
+    drop(shop.env.line("apply --yes").ok());
+    let kept = shop.env.line("plan --check").ok();
+    assert!(kept.says("encrypted with alias/payments, left as it is"), "{kept}");
+    assert_eq!(shop.app.attribute(&shop.source, "KmsMasterKeyId"), "alias/payments");
+    shop.bury(3);
+    let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
+    shop.env.topology(&text.replace("retention: 14d", "retention: 5d"));
+    let refused = shop.env.line("plan --check").exits(4);
+    assert!(refused.says("14d → 5d: about 3 messages are in it"), "{refused}");
+    assert!(refused.says("To keep the letters set retention: 14d at redrive.yaml:"), "{refused}");
+    let accepted = ["apply", "--yes", "--reason", "INC-1", &format!("--accept-loss={}", shop.dead)];
+    let accepted = shop.env.run(&accepted).ok();
+    assert!(accepted.says("loses up to about 3 letters (--accept-loss)"), "{accepted}");
+}
+
+/// A dead-letter queue that other queues use too: a policy for its one channel would shut them out, so they are named in
+/// it; a policy that names more than ours is no drift.
+fn a_shared_dead_letter_queue_stays_shared(endpoint: &str) {
+    let shop = Shop::unmade_with(endpoint, endpoint, false, "");
+    drop(shop.env.line("apply --yes").ok());
+    let other = format!("{}-other", shop.channel);
+    shop.app.create(&other);
+    // allowAll, as a queue is that nobody restricted.
+    shop.app.set(
+        &shop.dead,
+        &json!({"RedriveAllowPolicy": json!({"redrivePermission": "allowAll"}).to_string()}),
+    );
+    super::native::feeds(&shop, &other);
+    let plan = shop.env.line("plan").ok();
+    assert!(plan.says(&format!("all → {}, {other}", shop.source)), "{plan}");
+    drop(shop.env.line("apply --yes").ok());
+    let policy = shop.app.attribute(&shop.dead, "RedriveAllowPolicy");
+    assert!(
+        policy.contains(&shop.app.arn(&other)) && policy.contains(&shop.app.arn(&shop.source)),
+        "{policy}"
+    );
+    drop(shop.env.line("plan --check").ok());
+}
+
+#[test]
+fn s28_a_shared_dead_letter_queue_stays_shared_on_local_aws_sqs() {
+    a_shared_dead_letter_queue_stays_shared(&endpoint_or_return!(LOCAL));
+}
+
 /// What order means beside live traffic is said before anything is sent, and in no report more than that.
 #[test]
 fn s06_order_is_promised_among_the_letters_of_the_run_only_on_elasticmq() {

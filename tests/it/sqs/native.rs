@@ -122,16 +122,20 @@ fn s27_s28_a_native_move_is_refused_with_reasons_on_local_aws_sqs() {
     for flag in named.iter().chain(&["--keep-timestamp", "--trim"]) {
         assert!(beyond.says(&format!("knows no {flag}")), "{flag}: {beyond}");
     }
-    let unlimited = native(&["--limit", "all", "--rate", "unlimited"]).exits(4);
-    assert!(unlimited.says(&format!("--confirm={}", shop.channel)), "typed out, not --yes: {unlimited}");
-    let nobody = native(&["--limit", "all"]).exits(1);
+    let nobody = native(&["--limit", "all"]).exits(4);
     assert!(nobody.says("the dead-letter queue of no queue"), "{nobody}");
     feeds(&shop, &shop.source);
+    let unlimited = native(&["--limit", "all", "--rate", "unlimited"]).exits(4);
+    assert!(unlimited.says(&format!("--confirm={}", shop.channel)), "typed out, not --yes: {unlimited}");
     let other = format!("{}-other", shop.channel);
     shop.app.create(&other);
     feeds(&shop, &other);
-    let two = native(&["--limit", "all"]).exits(1);
+    let two = native(&["--limit", "all"]).exits(4);
     assert!(two.says("letters of") && two.says(&other), "S28: {two}");
+    let rehearsed = native(&["--limit", "all", "--dry-run"]).exits(4);
+    assert!(rehearsed.says(&other), "a rehearsal finds what the move would: {rehearsed}");
+    let runs = shop.env.run(&["runs", "list", "-o", "json"]);
+    assert!(runs.says("\"runs\": []"), "what was refused is no run: {runs}");
     assert_eq!((shop.app.depth(&shop.dead), shop.app.depth(&shop.source)), (3, 0));
 
     let fifo = Shop::unmade(&endpoint, &endpoint, true);

@@ -19,6 +19,8 @@ pub struct Resource {
     pub depth: Option<u64>,
     /// May `apply` create it? A source is only observed unless the topology says so.
     pub creatable: bool,
+    /// What was set by others and is left as it is, where people have to know it: `encrypted with alias/payments`.
+    pub left: Option<String>,
     /// A line for people beside a `create` or `keep`: `12 partitions × 3 replicas`.
     pub note: Option<String>,
 }
@@ -190,9 +192,8 @@ fn compared(wanted: &Resource, seen: &Resource) -> Change {
         })
         .collect();
     if fields.is_empty() {
-        // The role and channel are ours to know; the counts, and what is to be known of it, are the broker's.
-        let resource = Resource { depth: seen.depth, note: seen.note.clone(), ..wanted.clone() };
-        Change::Keep { resource }
+        // The role and channel are ours to know; the counts are the broker's.
+        Change::Keep { resource: Resource { depth: seen.depth, left: seen.left.clone(), ..wanted.clone() } }
     } else {
         Change::Update { resource: Resource { depth: seen.depth, ..wanted.clone() }, fields }
     }
@@ -217,6 +218,7 @@ mod tests {
                 .collect(),
             depth: None,
             creatable: true,
+            left: None,
             note: None,
         }
     }

@@ -97,12 +97,9 @@ pub fn table(changes: &[Change], accepted: impl Fn(&Resource) -> bool) -> Table 
 }
 
 fn kept(resource: &Resource) -> String {
-    let note = resource.note.clone().unwrap_or_default();
-    match (resource.creatable, note.is_empty()) {
-        (true, _) => note,
-        (false, true) => "source, only observed".to_owned(),
-        (false, false) => format!("source, only observed; {note}"),
-    }
+    let observed = (!resource.creatable).then(|| "source, only observed".to_owned());
+    let left = resource.left.as_ref().map(|left| format!("{left}, left as it is"));
+    observed.into_iter().chain(left).collect::<Vec<_>>().join("; ")
 }
 
 fn undeclared(resource: &Resource) -> String {

@@ -94,6 +94,7 @@ fn resource(
         properties,
         depth: None,
         creatable,
+        left: None,
         note: None,
     }
 }

@@ -482,6 +482,7 @@ fn undeclared(names: &[String], wanted: &[Wanted], channels: &[&Channel]) -> Vec
                 properties: Vec::new(),
                 depth: None,
                 creatable: false,
+                left: None,
                 note: None,
             })
         })

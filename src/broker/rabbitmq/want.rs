@@ -142,6 +142,7 @@ impl Wanted {
             properties,
             depth: None,
             creatable: self.creatable,
+            left: None,
             note: self.note.clone(),
         }
     }

@@ -48,6 +48,7 @@ impl Provision for Sqlite {
                 properties: Vec::new(),
                 depth: Some(depth),
                 creatable: false,
+                left: None,
                 note: None,
             }));
             Ok(observed)
@@ -134,6 +135,7 @@ fn wanted(channel: &Channel) -> Vec<Resource> {
         depth: None,
         // Nobody else makes queues in this file.
         creatable: true,
+        left: None,
         note,
     };
     let read = |name: &str, role: Role| {
@@ -190,6 +192,7 @@ fn seen(queue: &Queue, role: Role, wanted: &Resource) -> Resource {
         properties: wanted.properties.iter().map(|wanted| property(&wanted.name)).collect(),
         depth: None,
         creatable: true,
+        left: None,
         note: wanted.note.clone(),
     }
 }

@@ -77,6 +77,7 @@ impl Wish {
                 properties: Vec::new(),
                 depth: None,
                 creatable: true,
+                left: None,
                 note: None,
             },
         };
@@ -194,9 +195,9 @@ pub(super) async fn observe(client: &Client, wish: &Resource) -> Result<Option<R
     Ok(Some(Resource {
         properties,
         depth: queue.depth().count.number().into(),
-        note: encrypted.map(|(key, value)| match key {
-            "KmsMasterKeyId" => format!("encrypted with {value}, left as it is"),
-            _ => "encrypted by SQS, left as it is".to_owned(),
+        left: encrypted.map(|(key, value)| match key {
+            "KmsMasterKeyId" => format!("encrypted with {value}"),
+            _ => "encrypted by SQS".to_owned(),
         }),
         ..wish.clone()
     }))

@@ -199,24 +199,24 @@ impl<'a> Watch<'a> {
                 doubt => format!(" · in doubt {}", number(doubt)),
             }
         );
-        let outcomes = match hidden {
-            None => outcomes,
-            Some(dry) => format!(
-                "{outcomes} · nothing of {} is handed out for {}: another reader, or a process that died, still hides it",
-                self.screen.queue,
-                rough(dry)
-            ),
-        };
+        let waits = hidden.map(|dry| {
+            let queue = &self.screen.queue;
+            format!("nothing of {queue} for {}: another reader, or a process that died, hides it", rough(dry))
+        });
         let outcomes = match progress.yields_to {
             None => outcomes,
             Some(overdue) => format!("{outcomes} · waits for the relay, {} overdue", number(overdue)),
         };
         let lines: Vec<Line> = match self.ui.animates() {
-            true => vec![
-                Line::new().text("sending  ").text(bar(done, of)).text("  ").bold(figures),
-                format!("         {outcomes}").into(),
-            ],
-            false => vec![format!("sending  {figures} · {outcomes}").into()],
+            true => {
+                let head = Line::new().text("sending  ").text(bar(done, of)).text("  ").bold(figures);
+                let below = std::iter::once(outcomes).chain(waits);
+                std::iter::once(head).chain(below.map(|text| format!("         {text}").into())).collect()
+            }
+            false => {
+                let waits = waits.map_or_else(String::new, |waits| format!(" · {waits}"));
+                vec![format!("sending  {figures} · {outcomes}{waits}").into()]
+            }
         };
         self.progress.show(self.ui, progress.took, &lines);
     }

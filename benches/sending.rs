@@ -52,15 +52,22 @@ fn main() {
     let all: usize =
         std::env::var("REDRIVE_BENCH_LETTERS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
     let half = all / 5;
-    let bare = per_second(half, bare(half));
-    println!("bare copy + delete, transactions of 1,000, durable: {:.0} k/s\n", bare / 1e3);
+    let same_pages = per_second(half, bare(half, 16 * 1024));
+    let bare = per_second(half, bare(half, 4096));
+    println!("bare copy + delete, transactions of 1,000, durable: {:.0} k/s", bare / 1e3);
+    println!("the same with pages of 16 KiB, as redrive makes its files: {:.0} k/s\n", same_pages / 1e3);
     println!("letters of 1 KiB, unlimited        engine/s  of bare  ledger    whole/s  us/letter  peak MiB");
     let many = show("5,000 groups", half, 5_000, &[], bare);
     let few = show("5,000 groups", all / 100, 5_000, &[], bare);
     let most = show("5,000 groups", all, 5_000, &[], bare);
     let hot = show("one hot group", half, 1, &[], bare);
     let apart = show("publish, then settle", half, 5_000, &["--without-transactions"], bare);
-    println!("\none hot group is {:.2} of 5,000 groups", hot / many);
+    println!(
+        "\n5,000 groups are {:.2} of bare, {:.2} of bare with the same pages",
+        many / bare,
+        many / same_pages
+    );
+    println!("one hot group is {:.2} of 5,000 groups", hot / many);
     println!("publish, then settle is {:.2} of one transaction", apart / many);
     println!(
         "a letter of {all} takes {:+.1} % of the time of one of {}",
@@ -209,9 +216,10 @@ fn body(n: usize) -> String {
 }
 
 /// The peer: the same rows from one plain table to another.
-fn bare(letters: usize) -> Duration {
+fn bare(letters: usize, page: u32) -> Duration {
     let folder = folder("bare");
     let mut db = rusqlite::Connection::open(folder.join("bare.db")).unwrap();
+    db.pragma_update(None, "page_size", page).unwrap();
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
          CREATE TABLE dlq (id INTEGER PRIMARY KEY, key BLOB, headers TEXT, body BLOB);

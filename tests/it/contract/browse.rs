@@ -22,6 +22,7 @@ macro_rules! browse_suite {
             an_empty_queue_ends_at_once,
             a_letter_is_found_by_its_id,
             depths_count_without_touching,
+            a_snapshot_knows_its_queue_again_and_no_other,
             k36_a_queue_that_is_not_there_is_an_error_and_is_not_made,
         );
     };
@@ -226,6 +227,22 @@ pub async fn depths_count_without_touching(bench: &dyn Bench) {
     }
     let live = bench.take(&names.source).await.unwrap();
     assert_eq!(body(&live), "live", "a source is counted, never browsed");
+}
+
+/// What a manifest keeps of its snapshot holds while the queue grows, and is no other queue's.
+pub async fn a_snapshot_knows_its_queue_again_and_no_other(bench: &dyn Bench) {
+    let (broker, channel) = filled(bench, 3).await;
+    let first = broker.snapshot(&channel, ALL).await.unwrap();
+    let frozen = first.snapshot().identity.clone();
+    let _ = first.close().await.unwrap();
+    bench.produce(&bench.kind().names(&channel).dead_letter, &[bench.message("g9", "9")]).await;
+    let now = broker.snapshot(&channel, ALL).await.unwrap();
+    let snapshot = now.snapshot().clone();
+    let _ = now.close().await.unwrap();
+    assert!(snapshot.is_of_the_queue_of(&frozen), "{frozen} and {snapshot:?}");
+    for other in ["", "s1", "0000", &format!("x{frozen}"), &frozen[..frozen.len() / 2]] {
+        assert!(!snapshot.is_of_the_queue_of(other), "{other} and {snapshot:?}");
+    }
 }
 
 pub async fn k36_a_queue_that_is_not_there_is_an_error_and_is_not_made(bench: &dyn Bench) {

@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Timestamp;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::client::{Client, Heard, PATIENCE};
+use super::client::{self, Client, Heard, PATIENCE};
 use super::marks::Marks;
 use super::pointer::Pointers;
 use super::raw;
@@ -331,6 +331,9 @@ impl Reading {
                 self.open.remove(&partition);
                 Ok(Step::Nothing)
             }
+            // Unreachable brokers come back by themselves; the silence is bounded by the caller. The client tells of them
+            // again and again, so none of it may cost time.
+            Some(Err(error)) if client::away(&error, &self.client.heard) => Ok(Step::Nothing),
             Some(Err(error)) => {
                 let mut ours = self.client.error(&format!("read {}", self.topic), &error);
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset) {
@@ -341,7 +344,7 @@ impl Reading {
                     )
                     .hint("look again; if the topic was deleted and made anew, its letters are other ones");
                 }
-                // Unreachable brokers come back by themselves; the silence is bounded by the caller.
+                // The callbacks may have told what is behind it.
                 if ours.kind == ErrorKind::Unreachable { Ok(Step::Nothing) } else { Err(ours) }
             }
         }

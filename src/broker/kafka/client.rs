@@ -206,58 +206,7 @@ impl Client {
 
     fn coded(&self, action: &str, code: RDKafkaErrorCode, text: &str) -> BrokerError {
         use RDKafkaErrorCode as C;
-        let kind = match code {
-            C::OperationTimedOut | C::RequestTimedOut | C::MessageTimedOut => ErrorKind::Unknown,
-            C::BrokerTransportFailure
-            | C::AllBrokersDown
-            | C::Resolve
-            | C::NotLeaderForPartition
-            | C::LeaderNotAvailable
-            | C::CoordinatorNotAvailable
-            | C::NotCoordinator
-            | C::CoordinatorLoadInProgress
-            | C::NetworkException
-            // A node that has just started, or a partition that has just moved: the client asks anew.
-            | C::FencedLeaderEpoch
-            | C::UnknownLeaderEpoch
-            | C::OffsetNotAvailable
-            | C::ReplicaNotAvailable
-            | C::BrokerNotAvailable
-            | C::PreferredLeaderNotAvailable
-            | C::ListenerNotFound
-            | C::KafkaStorageError
-            | C::NotEnoughReplicas
-            | C::NotEnoughReplicasAfterAppend
-            | C::NotController
-            | C::UnstableOffsetCommit
-            | C::ConcurrentTransactions
-            // The group meets anew: its members go on where it left off.
-            | C::RebalanceInProgress
-            | C::IllegalGeneration
-            | C::UnknownMemberId
-            | C::StaleMemberEpoch
-            | C::FencedMemberEpoch
-            | C::AssignmentLost
-            | C::PollExceeded => ErrorKind::Unreachable,
-            C::ThrottlingQuotaExceeded => ErrorKind::Throttled,
-            C::UnknownTopicOrPartition | C::UnknownTopic | C::UnknownPartition => ErrorKind::NotFound,
-            C::TopicAuthorizationFailed
-            | C::GroupAuthorizationFailed
-            | C::ClusterAuthorizationFailed
-            | C::TransactionalIdAuthorizationFailed
-            | C::SaslAuthenticationFailed
-            | C::Authentication
-            | C::SSL => ErrorKind::Denied,
-            C::MessageSizeTooLarge
-            | C::InvalidMessage
-            | C::InvalidMessageSize
-            | C::InvalidTimestamp
-            | C::InvalidRecord
-            | C::PolicyViolation => ErrorKind::Rejected,
-            C::Fenced | C::InvalidProducerEpoch | C::ProducerFenced => ErrorKind::Fenced,
-            C::UnsupportedVersion | C::UnsupportedFeature => ErrorKind::Unsupported,
-            _ => ErrorKind::Other,
-        };
+        let kind = kind(code);
         let silent = matches!(
             code,
             C::OperationTimedOut
@@ -317,6 +266,73 @@ impl Client {
         }
         error
     }
+}
+
+/// Is it a word about a broker that is away, or a group that meets anew, which passes by itself? Nothing is asked for it.
+pub(super) fn passes(error: &KafkaError) -> bool {
+    let kind = error.rdkafka_error_code().map(kind);
+    kind.is_some_and(|kind| kind.transient() || kind == ErrorKind::Unknown)
+}
+
+/// Is it a word about a broker that is away, of which nobody has told why?
+pub(super) fn away(error: &KafkaError, heard: &Heard) -> bool {
+    error.rdkafka_error_code().map(kind) == Some(ErrorKind::Unreachable) && !heard.why()
+}
+
+fn kind(code: RDKafkaErrorCode) -> ErrorKind {
+    use RDKafkaErrorCode as C;
+    match code {
+        C::OperationTimedOut | C::RequestTimedOut | C::MessageTimedOut => ErrorKind::Unknown,
+        C::BrokerTransportFailure
+        | C::AllBrokersDown
+        | C::Resolve
+        | C::NotLeaderForPartition
+        | C::LeaderNotAvailable
+        | C::CoordinatorNotAvailable
+        | C::NotCoordinator
+        | C::CoordinatorLoadInProgress
+        | C::NetworkException
+        // A node that has just started, or a partition that has just moved: the client asks anew.
+        | C::FencedLeaderEpoch
+        | C::UnknownLeaderEpoch
+        | C::OffsetNotAvailable
+        | C::ReplicaNotAvailable
+        | C::BrokerNotAvailable
+        | C::PreferredLeaderNotAvailable
+        | C::ListenerNotFound
+        | C::KafkaStorageError
+        | C::NotEnoughReplicas
+        | C::NotEnoughReplicasAfterAppend
+        | C::NotController
+        | C::UnstableOffsetCommit
+        | C::ConcurrentTransactions
+        // The group meets anew: its members go on where it left off.
+        | C::RebalanceInProgress
+        | C::IllegalGeneration
+        | C::UnknownMemberId
+        | C::StaleMemberEpoch
+        | C::FencedMemberEpoch
+        | C::AssignmentLost
+        | C::PollExceeded => ErrorKind::Unreachable,
+        C::ThrottlingQuotaExceeded => ErrorKind::Throttled,
+        C::UnknownTopicOrPartition | C::UnknownTopic | C::UnknownPartition => ErrorKind::NotFound,
+        C::TopicAuthorizationFailed
+        | C::GroupAuthorizationFailed
+        | C::ClusterAuthorizationFailed
+        | C::TransactionalIdAuthorizationFailed
+        | C::SaslAuthenticationFailed
+        | C::Authentication
+        | C::SSL => ErrorKind::Denied,
+        C::MessageSizeTooLarge
+        | C::InvalidMessage
+        | C::InvalidMessageSize
+        | C::InvalidTimestamp
+        | C::InvalidRecord
+        | C::PolicyViolation => ErrorKind::Rejected,
+        C::Fenced | C::InvalidProducerEpoch | C::ProducerFenced => ErrorKind::Fenced,
+        C::UnsupportedVersion | C::UnsupportedFeature => ErrorKind::Unsupported,
+        _ => ErrorKind::Other,
+        }
 }
 
 /// librdkafka's text without its thread and client names.

@@ -16,7 +16,7 @@ use rdkafka::message::Timestamp;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::task::JoinHandle;
 
-use super::client::{Client, Heard, PATIENCE};
+use super::client::{self, Client, Heard, PATIENCE};
 use super::counting::Counting;
 use super::producer::{Lane, Record};
 use super::raw;
@@ -243,7 +243,8 @@ impl Inner {
             };
             self.rebalanced()?;
             match self.consumer.poll(left.max(Duration::from_millis(1))) {
-                None => return Ok(()),
+                // Nothing came, or only a word about the group.
+                None => {}
                 Some(Ok(record)) => {
                     let topic = record.topic();
                     let Some(tier) = self.tiers.iter().find(|tier| tier.topic == topic) else { continue };
@@ -279,13 +280,11 @@ impl Inner {
                         self.flow(&key, false)?;
                     }
                 }
-                Some(Err(error)) => {
-                    let ours = self.client.error("read the tiers", &error);
-                    if !ours.kind.transient() && ours.kind != ErrorKind::Unknown {
-                        // What was fetched before it stays in hand, and whatever is behind it comes again.
-                        return Err(ours);
-                    }
-                }
+                // The client tells of a broker that is away again and again, and what it tells of the group afterwards
+                // stands in line behind that: none of it may cost time.
+                Some(Err(error)) if client::passes(&error) => {}
+                // What was fetched before it stays in hand, and whatever is behind it comes again.
+                Some(Err(error)) => return Err(self.client.error("read the tiers", &error)),
             }
             if due >= enough || Instant::now() >= until {
                 return Ok(());

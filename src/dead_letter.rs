@@ -12,7 +12,7 @@ use sha2::Digest;
 use crate::clock::Time;
 use crate::dialect;
 use crate::failure::{Cause, FailureContext, fingerprint};
-use crate::letter::{Headers, RawLetter, Value};
+use crate::letter::{Headers, RawLetter, Value, push_hex};
 use crate::stamp;
 use crate::topology::{Channel, EventIdRule, GroupRule};
 
@@ -126,7 +126,9 @@ impl DeadLetter {
     /// SHA-256 of the body, in hex; a null body has none.
     pub fn body_hash(&self) -> Option<String> {
         let body = self.raw.message.body.as_ref()?;
-        Some(sha2::Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut text = String::with_capacity(64);
+        push_hex(&mut text, &sha2::Sha256::digest(body));
+        Some(text)
     }
 
     /// The body as JSON, if it is some and was read.

@@ -156,6 +156,15 @@ pub struct Facts {
     pub claimed: bool,
 }
 
+/// Appends bytes as lower-case hex.
+pub fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
 /// A letter as an adapter found it: nothing read out of it yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawLetter {

@@ -237,10 +237,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(char::from(HEX[usize::from(byte >> 4)]));
-        text.push(char::from(HEX[usize::from(byte & 15)]));
-    }
+    crate::letter::push_hex(&mut text, bytes);
     text
 }
 

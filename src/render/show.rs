@@ -204,7 +204,7 @@ impl Show<'_> {
             say("claimed", "by somebody else at this moment".to_owned(), String::new());
         }
         if let Some(deliveries @ 1..) = letter.raw.facts.deliveries {
-            say("handed", format!("out {} before, looks included", times(deliveries)), String::new());
+            say("handed", format!("out {}, this look among them", times(deliveries)), String::new());
         }
         let read_as = match letter.context.readings.as_slice() {
             [] => "nothing known: no dialect recognises it".to_owned(),

@@ -158,6 +158,9 @@ impl Look {
                     format!("delivery count +1, now {} of {limit}", self.state.most_returned + 1)
                 }
                 (true, None) => "delivery count +1".to_owned(),
+                (false, _) if self.kind == QueueType::Unknown => {
+                    "marked redelivered, and counted if it is a quorum queue".to_owned()
+                }
                 (false, _) => "marked redelivered".to_owned(),
             };
             cost.changed.push(format!("{letters} held and put back in order; {mark}"));

@@ -119,8 +119,9 @@ impl Provision for Client {
                     loses: None,
                     at_most: false,
                     way_round: Some(format!(
-                        "give the broker `options: {{management: URL}}`: by policy they can; or declare a queue of \
-                         another name, move what is in `{}`, and delete it",
+                        "give the broker `options: {{management: URL}}`: without it a policy that sets them already \
+                         cannot be seen, and with it they are set by policy; or declare a queue of another name, move \
+                         what is in `{}`, and delete it",
                         resource.name
                     )),
                 },

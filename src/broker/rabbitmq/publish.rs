@@ -4,6 +4,7 @@
 //! So nothing of a window is answered before all of it is, and every return is matched by the run and number
 //! in its own header; one that cannot be matched puts the whole window in doubt.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -217,7 +218,7 @@ impl Publisher {
         tried: &[Tried],
         confirms: Vec<lapin::Result<Confirmation>>,
     ) -> Vec<Result<Published>> {
-        let sent: Vec<Option<String>> = tried
+        let sent: Vec<Option<&str>> = tried
             .iter()
             .zip(batch)
             .filter(|(one, _)| matches!(one, Tried::Sent(_)))
@@ -346,14 +347,16 @@ enum Verdict {
 }
 
 /// What became of each letter of a window, all answers being in. `sent` has their own ids, in order.
-fn verdicts(sent: &[Option<String>], answers: Vec<Answer>) -> Vec<Verdict> {
-    let own: HashSet<&String> = sent.iter().flatten().collect();
+fn verdicts<S: AsRef<str>>(sent: &[Option<S>], answers: Vec<Answer>) -> Vec<Verdict> {
+    // Asked for only by what came back, which is nothing as a rule.
+    let own: OnceCell<HashSet<&str>> = OnceCell::new();
+    let own = || own.get_or_init(|| sent.iter().flatten().map(AsRef::as_ref).collect());
     let alone = sent.len() == 1;
     let mut returned = HashSet::new();
     let mut unmatched = false;
     for id in answers.iter().filter_map(|answer| answer.returned.as_ref()) {
         match id {
-            Some(id) if own.contains(id) => {
+            Some(id) if own().contains(id.as_str()) => {
                 returned.insert(id.clone());
             }
             None if alone => {}
@@ -371,7 +374,7 @@ fn verdicts(sent: &[Option<String>], answers: Vec<Answer>) -> Vec<Verdict> {
             if unmatched {
                 return Verdict::Unmatched;
             }
-            if only_returned || id.as_ref().is_some_and(|id| returned.contains(id)) {
+            if only_returned || id.as_ref().is_some_and(|id| returned.contains(id.as_ref())) {
                 return Verdict::Returned;
             }
             match answer.said {
@@ -412,8 +415,8 @@ async fn answers(sent: Vec<State<'_>>) -> Vec<lapin::Result<Confirmation>> {
     answers
 }
 
-fn own_id(one: &Outgoing) -> Option<String> {
-    one.message.headers.last_text(stamp::RUN).map(str::to_owned)
+fn own_id(one: &Outgoing) -> Option<&str> {
+    one.message.headers.last_text(stamp::RUN)
 }
 
 fn run_header(properties: &BasicProperties) -> Option<String> {
@@ -487,6 +490,6 @@ mod tests {
     #[test]
     fn alone_in_its_window_a_return_needs_no_id() {
         let answers = vec![Answer { said: Said::Ack, returned: Some(None) }];
-        assert!(matches!(verdicts(&[None], answers)[0], Verdict::Returned));
+        assert!(matches!(verdicts::<String>(&[None], answers)[0], Verdict::Returned));
     }
 }

@@ -265,9 +265,7 @@ pub(super) fn identity(message: &Message) -> Identity {
 pub(super) fn position(identity: &Identity, occurrence: u32) -> Position {
     use std::fmt::Write;
     let mut text = String::with_capacity(38);
-    for byte in identity {
-        let _ = write!(text, "{byte:02x}");
-    }
+    crate::letter::push_hex(&mut text, identity);
     if occurrence > 1 {
         let _ = write!(text, ".{occurrence}");
     }

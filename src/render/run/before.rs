@@ -471,6 +471,9 @@ pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out
     let reached = match (limit, prepared.limit_reached) {
         (Limit::All, _) => String::new(),
         (Limit::AtMost(most), true) => format!("; the limit of {} was reached", number(most)),
+        (Limit::AtMost(most), false) if summary.planned == most => {
+            format!("; the limit of {} left none behind", number(most))
+        }
         (Limit::AtMost(most), false) => format!("; the limit of {} was not reached", number(most)),
     };
     ui.say(

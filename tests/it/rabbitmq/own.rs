@@ -7,9 +7,19 @@ fn script() -> Command {
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/brokers/rabbitmq"))
 }
 
+/// Of the same version as the server that all other tests share.
+fn starting(folder: &Path) -> Command {
+    let mut command = script();
+    command.arg("start").arg(folder);
+    if let Some(version) = std::env::var_os("REDRIVE_TEST_RABBITMQ_VERSION") {
+        command.arg("--version").arg(version);
+    }
+    command
+}
+
 /// Starts one on free ports with its data in `folder`; gives the variables that name it.
 pub fn start(folder: &Path) -> Vec<(String, String)> {
-    let done = script().arg("start").arg(folder).output().unwrap();
+    let done = starting(folder).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout)
         .unwrap()
@@ -22,7 +32,7 @@ pub fn start(folder: &Path) -> Vec<(String, String)> {
 /// Starts it again on the ports it had.
 pub fn start_again(folder: &Path) {
     let port = std::fs::read_to_string(folder.join("port")).unwrap();
-    let done = script().arg("start").arg(folder).args(["--port", port.trim()]).output().unwrap();
+    let done = starting(folder).args(["--port", port.trim()]).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 

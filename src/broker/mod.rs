@@ -47,6 +47,12 @@ pub fn kind_of(broker: &BrokerDecl) -> Option<&'static dyn Kind> {
     BROKERS.iter().copied().find(|kind| kind.schemes().contains(&broker.scheme()))
 }
 
+/// See [`Kind::on_the_line`].
+pub fn on_the_line(url: &str) -> Option<std::result::Result<String, &'static str>> {
+    let (scheme, _) = url.split_once("://")?;
+    BROKERS.iter().find(|kind| kind.schemes().contains(&scheme))?.on_the_line(url)
+}
+
 /// A kind of broker before anything is connected: names, limits and rules, pure and always compiled in, so
 /// that `check` needs no client and no network.
 pub trait Kind: Sync {
@@ -83,6 +89,12 @@ pub trait Kind: Sync {
     /// What tells it from another broker of its kind: runs and looks of one are not those of another. Never a secret.
     fn identity(&self, broker: &BrokerDecl) -> String {
         crate::redact::url(&broker.url.value)
+    }
+
+    /// A topology of one dead-letter queue that a url on the command line says whole, as YAML. `Err`: how such a url is
+    /// written. `None`: this kind has none.
+    fn on_the_line(&self, _url: &str) -> Option<std::result::Result<String, &'static str>> {
+        None
     }
 
     /// Connects as far as needed to say whether it is there. Errors name host, user and what to do, never a

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::context::Context;
 use super::error::CommandError;
-use super::topology_file::Loaded;
+use super::topology_file::{Loaded, asked_broker};
 use crate::broker::{Broker, OpenContext, kind_of};
 use crate::diagnostic::Severity;
 use crate::topology::{self, BrokerDecl, Channel, nearest};
@@ -77,14 +77,11 @@ impl Chosen<'_> {
 impl Context {
     /// The broker that was asked for by flag or environment, and whether by flag.
     fn asked_for<'t>(&self, loaded: &'t Loaded) -> Result<Option<Chosen<'t>>, CommandError> {
-        let (name, named) = match &self.globals.broker {
-            Some(name) => (name.clone(), true),
-            None => match std::env::var("REDRIVE_BROKER") {
-                Ok(name) if !name.is_empty() => (name, false),
-                _ => return Ok(None),
-            },
-        };
-        let origin = if named { "--broker" } else { "REDRIVE_BROKER" };
+        let Some((name, origin)) = asked_broker(self) else { return Ok(None) };
+        let named = origin == "--broker";
+        if loaded.is_on_the_line() {
+            return Ok(loaded.topology.brokers.first().map(|decl| Chosen { decl, named }));
+        }
         let names = broker_names(loaded);
         if name.contains(':') || name.contains('@') {
             // It may hold a password, so it is not repeated (X05).

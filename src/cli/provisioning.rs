@@ -204,6 +204,11 @@ impl Context {
         loaded: &'t Loaded,
         accepted: &[String],
     ) -> Result<Vec<Planned<'t>>, CommandError> {
+        if loaded.is_on_the_line() {
+            return Err(CommandError::usage(
+                "a plan needs a topology file: a url says which queues, not how they should be",
+            ));
+        }
         let mut plans = Vec::new();
         for target in self.targets(loaded, None)? {
             let broker = self.open(loaded, target.broker, false).await?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::brokers::folder_of;
 use super::context::Context;
 use super::error::CommandError;
+use crate::broker;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::diagnostic::{Source, line_and_column};
 use crate::topology::{self, Channel, Topology, nearest};
@@ -23,6 +24,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Does it stand on the command line? Then it says two queues and nothing of how they should be.
+    pub fn is_on_the_line(&self) -> bool {
+        ["--broker", "REDRIVE_BROKER"].iter().any(|by| self.path == Path::new(by))
+    }
+
     /// The file as it was named.
     pub fn name(&self) -> String {
         self.path.display().to_string()
@@ -60,6 +66,17 @@ impl Loaded {
     }
 }
 
+/// The broker that the line or the environment asks for, and which of them.
+pub(super) fn asked_broker(ctx: &Context) -> Option<(String, &'static str)> {
+    match &ctx.globals.broker {
+        Some(name) => Some((name.clone(), "--broker")),
+        None => {
+            let name = std::env::var("REDRIVE_BROKER").ok().filter(|name| !name.is_empty())?;
+            Some((name, "REDRIVE_BROKER"))
+        }
+    }
+}
+
 /// Which file, and what in the environment or on the line says so.
 pub(super) fn path_of(ctx: &Context) -> (PathBuf, &'static str) {
     if let Some(file) = &ctx.globals.file {
@@ -73,8 +90,23 @@ pub(super) fn path_of(ctx: &Context) -> (PathBuf, &'static str) {
 
 /// Reads the file, whatever is in it.
 pub(super) fn read(ctx: &Context) -> Result<(PathBuf, topology::Loaded), CommandError> {
-    let (path, origin) = path_of(ctx);
     let variable = |name: &str| std::env::var(name).ok();
+    if let Some((said, by)) = asked_broker(ctx)
+        && let Some(said) = broker::on_the_line(&said)
+    {
+        // The url is not repeated: it may hold a password (X05).
+        let text = said.map_err(|how| {
+            CommandError::usage(format!("{by} takes the name of a broker, or all of a queue: {how}")).hint(
+                "Where nothing but a region is to be said, a topology says which queues belong together.",
+            )
+        })?;
+        if ctx.globals.file.is_some() {
+            return Err(CommandError::usage(format!("{by} says the queues already: no -f with it")));
+        }
+        let outside = topology::Outside { variable: &variable, base: PathBuf::from(".") };
+        return Ok((PathBuf::from(by), topology::load(by, text.as_bytes(), &outside)));
+    }
+    let (path, origin) = path_of(ctx);
     match topology::load_file(&path, &variable) {
         Ok(read) => Ok((path, read)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && origin.is_empty() => {

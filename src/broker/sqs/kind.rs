@@ -138,6 +138,30 @@ impl Kind for SqsKind {
         parts.into_iter().flatten().fold(url, |whole, part| format!("{whole} {part}"))
     }
 
+    fn on_the_line(&self, url: &str) -> Option<Result<String, &'static str>> {
+        const HOW: &str = "sqs://REGION/DEAD-LETTERS/SOURCE, or sqs://REGION/ACCOUNT/DEAD-LETTERS/SOURCE";
+        let parts: Vec<&str> = url.strip_prefix("sqs://")?.split('/').collect();
+        // What a queue's name or a region may hold, and nothing that a login or YAML could be made of.
+        let clean = |part: &&str| {
+            let right = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            !part.is_empty() && part.bytes().all(right)
+        };
+        let (region, account, dead, source) = match parts.as_slice() {
+            [region, dead, source] => (region, None, dead, source),
+            [region, account, dead, source] => (region, Some(account), dead, source),
+            _ => return Some(Err(HOW)),
+        };
+        if !parts.iter().all(clean) {
+            return Some(Err(HOW));
+        }
+        let account = account.map(|account| format!(", account: \"{account}\"")).unwrap_or_default();
+        let group = if source.ends_with(FIFO) { "key" } else { "none" };
+        Some(Ok(format!(
+            "version: 1\nbrokers: {{sqs: {{url: \"sqs://{region}\"{account}}}}}\nchannels:\n  \"{dead}\":\n    \
+             source: \"{source}\"\n    event_id: none\n    group: {group}\n    dead_letter: {{name: \"{dead}\"}}\n"
+        )))
+    }
+
     #[cfg(feature = "sqs")]
     fn open<'a>(&self, broker: &'a BrokerDecl, context: &'a OpenContext) -> Opening<'a> {
         super::roles::open(broker, context)
@@ -317,12 +341,32 @@ pub fn delay_seconds(delay: Duration) -> Option<u16> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
     fn y03_a_tier_of_five_seconds_is_a_delay_of_5() {
         assert_eq!(delay_seconds(Duration::from_secs(5)), Some(5));
+    }
+
+    #[test]
+    fn x05_a_queue_on_the_line_is_names_and_nothing_else() {
+        let said = SqsKind
+            .on_the_line("sqs://eu-west-1/012345678901/refunds-dlq.fifo/refunds.fifo")
+            .unwrap()
+            .unwrap();
+        assert!(said.contains("account: \"012345678901\"") && said.contains("group: key"), "{said}");
+        assert!(SqsKind.on_the_line("sqs://eu-west-1/orders-dlq/orders").unwrap().is_ok());
+        for bad in [
+            "sqs://eu-west-1",
+            "sqs://eu-west-1/orders-dlq",
+            "sqs://eu-west-1/orders-dlq/",
+            "sqs://mira:hunter2@eu-west-1/orders-dlq/orders",
+            "sqs://eu-west-1/a\"}\n/orders",
+        ] {
+            assert!(SqsKind.on_the_line(bad).unwrap().is_err(), "{bad}");
+        }
     }
 
     #[test]

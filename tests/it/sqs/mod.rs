@@ -9,6 +9,7 @@ mod crash;
 mod deep;
 mod edges;
 mod faults;
+mod line;
 mod native;
 mod proxy;
 mod relay;

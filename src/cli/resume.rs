@@ -266,7 +266,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         }
         return Ok(ExitCode::Done);
     }
-    if nothing {
+    // It died when all was done and before it could say so: what is missing is its end.
+    let only_its_end = nothing && row.state == RunState::Running && left.in_doubt + left.failed == 0;
+    if nothing && !only_its_end {
         let mut error = CommandError::refused(format!("nothing is left to do in run {}", row.id));
         if left.in_doubt > 0 {
             error = error.hint(format!(
@@ -311,16 +313,16 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     if args.accept_gone {
         question = format!("{} What {} does not show is taken as gone.", question, row.queue);
     }
-    args.yes.consent(
-        &mut ctx.ui,
-        Consent {
-            question: question.into(),
-            count: sending,
-            noun: ("letter", "letters"),
-            nothing: "Nothing was sent.",
-            command,
-        },
-    )?;
+    let consent = Consent {
+        question: question.into(),
+        count: sending,
+        noun: ("letter", "letters"),
+        nothing: "Nothing was sent.",
+        command,
+    };
+    if !only_its_end {
+        args.yes.consent(&mut ctx.ui, consent)?;
+    }
     let events = open_events(args.events.as_deref())?;
     let broker = ctx.open(&loaded, chosen, true).await?;
     super::receives::guard(ctx, &*broker, chosen, channel).await?;

@@ -110,3 +110,22 @@ fn m15_killed_in_a_pause_nothing_is_left_unsettled_on_ministack() {
 fn m15_killed_in_a_pause_nothing_is_left_unsettled_on_a_fifo_of_elasticmq() {
     killed_in_a_pause(&endpoint_or_return!(ELASTICMQ), true);
 }
+
+/// Killed when all was done and before its end was written down: the resume that `runs show` offers writes it, and asks
+/// and sends nothing.
+#[test]
+fn l06_a_run_that_lacks_only_its_end_is_ended_by_its_resume_on_ministack() {
+    let endpoint = endpoint_or_return!(MINISTACK);
+    let shop = Shop::new(&endpoint, &endpoint, false);
+    shop.bury(5);
+    let line = ["run", &shop.channel, "--limit", "all", "--rate", "1000/s", "--reason", "INC-1", "--yes"];
+    let output = shop.env.command(&line).env("REDRIVE_FAILPOINT", "before_end").output().unwrap();
+    assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+    let runs: serde_json::Value = serde_json::from_slice(&shop.env.line("runs list -o json").bytes).unwrap();
+    let id = runs["runs"][0]["run"].as_str().unwrap();
+    let resumed = shop.env.run(&["resume", id]).exits(0);
+    assert!(resumed.says("done: 5 of 5 moved"), "{resumed}");
+    let shown = shop.env.run(&["runs", "show", id]).ok();
+    assert!(shown.says("done"), "{shown}");
+    assert_eq!((shop.arrived().0.len(), shop.app.depth(&shop.dead)), (5, 0));
+}

@@ -206,6 +206,8 @@ impl Lane {
             .set("message.timeout.ms", DELIVERY.as_millis().to_string())
             .set("message.max.bytes", max_bytes.clamp(1_000, 1_000_000_000).to_string())
             .set("partitioner", "murmur2_random")
+            // The broker may be busy with the end of the last transaction when the next one begins: a moment is enough.
+            .set("retry.backoff.ms", "20")
             .set("linger.ms", LINGER.as_millis().to_string())
             .set("batch.size", REQUEST.to_string())
             .set("queue.buffering.max.kbytes", "16384")

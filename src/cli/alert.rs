@@ -4,14 +4,15 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use super::status::counted;
-use super::{Context, ExitCode, Outcome};
+use super::{CommandError, Context, ExitCode, Outcome};
 use crate::render::status::{AlertAs, print_alert};
 use crate::triage::AlertState;
 
 /// Arguments of `alert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  redrive alert\n  redrive alert orders --as nagios\n\n\
-                        Exit: 0 below all thresholds, 13 if one is crossed, 1 if a broker could not be asked.")]
+                        Exit: 0 below all thresholds, 13 if one is crossed, 1 if a broker could not be asked or a\n\
+                        queue with a threshold is not there.")]
 pub struct Args {
     /// Channel; without one, all
     #[arg(value_name = "CHANNEL")]
@@ -38,7 +39,7 @@ impl ValueEnum for AlertAs {
 /// Runs it.
 ///
 /// # Errors
-/// [2]: no such channel. [1]: a broker could not be asked.
+/// [2]: no such channel. [1]: a broker could not be asked, or a queue with a threshold is not there.
 pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let (channels, trouble) = match counted(ctx, args.channel.as_deref()).await {
         Ok(counted) => counted,
@@ -52,7 +53,20 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     };
     let over = channels.iter().find(|status| status.alert.state == AlertState::Over);
     let next = over.map(|status| ctx.command(&["inspect", &status.place.channel])).unwrap_or_default();
-    print_alert(&mut ctx.ui, &channels, args.how, &next);
+    let unasked = trouble.as_ref().map(|error| crate::redact::text(error.message()));
+    print_alert(&mut ctx.ui, &channels, args.how, unasked.as_deref(), &next);
+    // Empty and not there are two things: a monitor must not take a wrong name for a good day.
+    let absent: Vec<String> = channels
+        .iter()
+        .filter(|status| status.is_absent() && status.alert.state == AlertState::Unknown)
+        .map(|status| format!("{} on {}", status.depths.dead_letter.queue, status.place.broker))
+        .collect();
+    let trouble = trouble.or_else(|| {
+        let (is, it) = if absent.len() == 1 { ("is", "it") } else { ("are", "them") };
+        let message = format!("{} {is} not there: whether letters wait is not known", absent.join(", "));
+        let error = CommandError::failed(message).hint(format!("To see what is missing, and make {it}:"));
+        (!absent.is_empty()).then(|| error.next(ctx.command(&["plan"])))
+    });
     let code = if over.is_some() { ExitCode::Alert } else { ExitCode::Done };
     match trouble {
         // A threshold that is crossed says more than a broker that is silent.

@@ -115,7 +115,7 @@ pub(super) async fn counted(
             let now = ctx.clock.now();
             let dead = &depths.dead_letter;
             let queue = format!("{} {}", whole_url(target.broker.decl, loaded.folder()), dead.queue);
-            let growth = looks.growth(&queue, dead.count.number(), now);
+            let growth = if dead.exists { looks.growth(&queue, dead.count.number(), now) } else { None };
             if dead.exists {
                 looks.note(&queue, dead.count.number(), now);
             }

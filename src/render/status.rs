@@ -147,6 +147,11 @@ impl Status {
         self.alert.state == State::Over
     }
 
+    /// Is its dead-letter queue not there?
+    pub fn is_absent(&self) -> bool {
+        !self.depths.dead_letter.exists
+    }
+
     fn over(&self) -> String {
         match self.alert.state {
             State::Over => format!(", over its alert ({})", thresholds(&self.alert)),
@@ -168,7 +173,7 @@ impl Status {
                 false => format!("The oldest letter of {} expires at {}.", dead.queue, minute(at)),
             });
         }
-        if matches!(dead.count, Count::AtMost(_)) {
+        if dead.exists && matches!(dead.count, Count::AtMost(_)) {
             notes.push(
                 "At most: letters that were redriven before are still counted; inspect tells them apart."
                     .to_owned(),
@@ -201,12 +206,13 @@ fn depth_json(depth: &Depth, now: Time) -> Json {
     json!({
         "queue": depth.queue,
         "exists": depth.exists,
-        "waiting": depth.count.number(),
-        "counted": match depth.count {
+        // Nothing was counted in a queue that is not there.
+        "waiting": depth.exists.then(|| depth.count.number()),
+        "counted": depth.exists.then_some(match depth.count {
             Count::Exact(_) => "exact",
             Count::About(_) => "about",
             Count::AtMost(_) => "at_most",
-        },
+        }),
         "due": depth.due,
         "in_flight": depth.in_flight,
         "oldest": depth.oldest,
@@ -263,10 +269,10 @@ pub enum AlertAs {
     Prometheus,
 }
 
-/// Prints what the thresholds say.
-pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, next: &[String]) {
+/// Prints what the thresholds say. `unasked`: why a broker could not be asked.
+pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, unasked: Option<&str>, next: &[String]) {
     match how {
-        AlertAs::Nagios => ui.say(nagios(channels)),
+        AlertAs::Nagios => ui.say(nagios(channels, unasked)),
         AlertAs::Prometheus => prometheus(channels).into_iter().for_each(|line| ui.say(line)),
         AlertAs::Text if ui.json() => {
             let rows: Vec<Json> = channels.iter().map(alert_json).collect();
@@ -301,7 +307,8 @@ pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, next: &[Strin
                 ]);
             }
             ui.table(&table);
-            for status in channels.iter().filter(|status| status.alert.state == State::Unknown) {
+            let unknown = |status: &&Status| status.alert.state == State::Unknown && !status.is_absent();
+            for status in channels.iter().filter(unknown) {
                 let queue = &status.depths.dead_letter.queue;
                 ui.note(format!(
                     "The age of the oldest letter of {queue} is not known without looking at letters."
@@ -327,8 +334,8 @@ fn alert_json(status: &Status) -> Json {
 }
 
 /// `CRITICAL - orders.dlq 59 letters, oldest 4d 11h | orders=59;;1 …`.
-fn nagios(channels: &[Status]) -> String {
-    let unknown = channels.iter().any(|status| status.alert.state == State::Unknown);
+fn nagios(channels: &[Status], unasked: Option<&str>) -> String {
+    let unknown = unasked.is_some() || channels.iter().any(|status| status.alert.state == State::Unknown);
     let head = match (any_over(channels), unknown) {
         (true, _) => "CRITICAL",
         (false, true) => "UNKNOWN",
@@ -336,14 +343,20 @@ fn nagios(channels: &[Status]) -> String {
     };
     let words = |status: &Status| {
         let dead = &status.depths.dead_letter;
+        if status.is_absent() {
+            return format!("{} on {} is not there", dead.queue, status.place.broker);
+        }
         let oldest =
             dead.oldest.map(|at| format!(", oldest {}", age(status.place.at.since(at)))).unwrap_or_default();
         format!("{} {}{oldest}", dead.queue, count(dead.count.number(), "letter", "letters"))
     };
-    let shown: Vec<String> = match any_over(channels) {
-        true => channels.iter().filter(|status| status.alert.state == State::Over).map(words).collect(),
-        false => channels.iter().map(words).collect(),
+    let state = |state: State| channels.iter().filter(move |status| status.alert.state == state).map(words);
+    let shown: Vec<String> = match (any_over(channels), unknown) {
+        (true, _) => state(State::Over).collect(),
+        (false, true) => unasked.map(str::to_owned).into_iter().chain(state(State::Unknown)).collect(),
+        (false, false) => channels.iter().map(words).collect(),
     };
+    // `U` is the plugins' word for a value that nobody knows.
     let data: Vec<String> = channels
         .iter()
         .map(|status| {
@@ -356,7 +369,7 @@ fn nagios(channels: &[Status]) -> String {
             });
             format!(
                 "{name}={};;{}{}",
-                dead.count.number(),
+                if dead.exists { dead.count.number().to_string() } else { "U".to_owned() },
                 limit(status.alert.depth),
                 age.unwrap_or_default()
             )
@@ -391,7 +404,7 @@ fn prometheus(channels: &[Status]) -> Vec<String> {
         }
     };
     metric("redrive_dead_letters", "Letters in the dead-letter queue.", &|status| {
-        Some(status.depths.dead_letter.count.number().to_string())
+        (!status.is_absent()).then(|| status.depths.dead_letter.count.number().to_string())
     });
     metric(
         "redrive_dead_letter_oldest_age_seconds",

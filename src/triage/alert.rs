@@ -30,7 +30,7 @@ pub enum AlertState {
     Ok,
     /// There are none.
     None,
-    /// The only one that could be crossed is of an age that nobody knows.
+    /// The queue is not there, or the only one that could be crossed is of an age that nobody knows.
     Unknown,
 }
 
@@ -51,6 +51,8 @@ pub fn alert(channel: &Channel, dead: &Depth, now: Time) -> Alert {
     };
     let state = match (deep, old) {
         _ if depth.is_none() && age.is_none() => AlertState::None,
+        // A wrong name or a lost queue must not look like an empty one.
+        _ if !dead.exists => AlertState::Unknown,
         (true, _) | (_, Some(true)) => AlertState::Over,
         (false, None) => AlertState::Unknown,
         (false, Some(false)) => AlertState::Ok,
@@ -68,15 +70,21 @@ mod tests {
     fn thresholds_are_crossed_from_their_value_on() {
         let now = Time::from_seconds(10_000);
         let mut channel = Channel::default();
+        let absent = Depth {
+            queue: "q".to_owned(),
+            count: Count::Exact(0),
+            due: None,
+            in_flight: None,
+            oldest: None,
+            oldest_expires: None,
+            exists: false,
+        };
         let state = |channel: &Channel, letters: u64, age: Option<u64>| {
             let dead = Depth {
-                queue: "q".to_owned(),
                 count: Count::Exact(letters),
-                due: None,
-                in_flight: None,
                 oldest: age.map(|age| now.minus(Duration::from_secs(age))),
-                oldest_expires: None,
                 exists: true,
+                ..absent.clone()
             };
             alert(channel, &dead, now).state
         };
@@ -89,5 +97,7 @@ mod tests {
         channel.dead_letter.alert_depth = Some(At::nowhere(2));
         assert_eq!(state(&channel, 2, None), AlertState::Over);
         assert_eq!(state(&channel, 1, Some(1)), AlertState::Ok);
+        assert_eq!(alert(&channel, &absent, now).state, AlertState::Unknown);
+        assert_eq!(alert(&Channel::default(), &absent, now).state, AlertState::None);
     }
 }

@@ -217,3 +217,47 @@ fn alert_exits_13_over_a_threshold_in_every_form() {
     let json = env.line("alert -o json").exits(13).json();
     assert_eq!((&json["over"], &json["channels"][0]["alert"]["state"]), (&true.into(), &"over".into()));
 }
+
+#[test]
+fn a_queue_or_file_that_is_not_there_is_unknown_to_a_monitor_never_ok() {
+    let env = TestEnv::new();
+    env.topology(TOPOLOGY);
+    let why = "orders.dlq on local is not there";
+    let check = |env: &TestEnv| {
+        let plain = env.line("alert").exits(1);
+        assert!(plain.out.contains("\nunknown        -  -"), "{plain}");
+        assert!(plain.err.contains(why) && plain.err.contains("next  redrive plan\n"), "{plain}");
+        let nagios = env.line("alert --as nagios").exits(1);
+        assert_eq!(nagios.out, format!("UNKNOWN - {why} | orders=U;;2\n"), "{nagios}");
+        let prometheus = env.line("alert --as prometheus").exits(1);
+        assert!(prometheus.out.lines().all(|line| line.starts_with('#')), "{prometheus}");
+        for (line, exit) in [("alert -o json", 1), ("status -o json", 0)] {
+            let json = env.line(line).exits(exit).json();
+            let channel = &json["channels"][0];
+            assert_eq!(channel["alert"]["state"], "unknown", "{json}");
+            let dead = &channel["dead_letter"];
+            assert_eq!(dead["exists"], false, "{json}");
+            assert!(dead["waiting"].is_null() && dead["counted"].is_null(), "{json}");
+        }
+        assert!(env.line("status").ok().out.contains("orders.dlq, not there"));
+    };
+    check(&env);
+    let _ = env.line("apply --yes").ok();
+    assert!(env.line("alert --as nagios").ok().out.starts_with("OK - "));
+    env.topology(&TOPOLOGY.replace("orders.dlq", "orders.dlq2"));
+    let wrong = env.line("alert --as nagios").exits(1);
+    assert_eq!(wrong.out, "UNKNOWN - orders.dlq2 on local is not there | orders=U;;2\n", "{wrong}");
+}
+
+#[test]
+fn a_broker_that_cannot_be_asked_is_unknown_beside_one_that_is_well() {
+    let env = empty();
+    let two = TOPOLOGY.replace("db\"}}", "db\"}, lost: {url: \"sqlite:lost.db\"}}");
+    let lost = "  lost:\n    broker: lost\n    source: lost\n    event_id: {header: event-id}\n    \
+                dead_letter: {name: lost.dlq, alert: {depth: 1}}\n";
+    env.topology(&format!("{two}{lost}").replace("    owner:", "    broker: local\n    owner:"));
+    std::fs::write(env.path("lost.db"), "no database at all, but long enough to be read as one".repeat(9))
+        .unwrap();
+    let nagios = env.line("alert --as nagios").exits(1);
+    assert!(nagios.out.starts_with("UNKNOWN - lost could not "), "{nagios}");
+}

@@ -156,7 +156,8 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     aside_for(ctx, args.events.as_deref(), &args.run)?;
     let at = ledger_path(args.ledger.as_ref())?;
     let told = |error| ledger_error(&at, &error);
-    let Some(mut ledger) = Ledger::look(&at).map_err(told)? else {
+    let found = Ledger::look(&at).and_then(|found| found.map(|_| Ledger::open(&at)).transpose());
+    let Some(mut ledger) = found.map_err(told)? else {
         return Err(CommandError::usage(format!(
             "no run {}: there is no ledger at {}",
             args.run,

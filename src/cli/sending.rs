@@ -31,25 +31,40 @@ pub fn ledger_path(flag: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
     if let Some(path) = flag {
         return Ok(path.clone());
     }
-    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = folder("REDRIVE_LEDGER") {
+    if let Some(path) = path_in("REDRIVE_LEDGER") {
         return Ok(path);
     }
-    let state = folder("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    match state.or_else(|| Some(folder("HOME")?.join(".local/state"))) {
-        Some(state) => Ok(state.join("redrive/ledger.db")),
+    match ledger_in_its_place() {
+        Some(path) => Ok(path),
         None => Err(CommandError::usage("no place for the ledger: neither HOME nor XDG_STATE_HOME is set")
             .hint("Name one with --ledger FILE or REDRIVE_LEDGER.")),
     }
 }
 
+fn path_in(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Where the ledger lies when nothing names one.
+fn ledger_in_its_place() -> Option<PathBuf> {
+    let state = path_in("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    Some(state.or_else(|| Some(path_in("HOME")?.join(".local/state")))?.join("redrive/ledger.db"))
+}
+
 /// A ledger's error, with its place.
 pub fn ledger_error(path: &Path, error: &LedgerError) -> CommandError {
+    let own = ledger_in_its_place().filter(|own| own != path);
+    let own = own.map_or_else(|| "FILE".to_owned(), |own| own.display().to_string());
     match error {
-        LedgerError::Newer(_) => CommandError::failed(format!("the ledger {}: {error}", path.display())),
+        LedgerError::Newer(_) => CommandError::failed(format!("the ledger {}: {error}", path.display()))
+            .hint("Use the redrive that wrote it, or a newer one."),
+        LedgerError::File(at, what) if at == path => {
+            CommandError::failed(format!("could not use the ledger {}: {what}", path.display()))
+        }
         _ => CommandError::failed(format!("could not use the ledger {}: {error}", path.display())),
     }
     .hint("Another one is named with --ledger FILE or REDRIVE_LEDGER.")
+    .next(["redrive", "runs", "--ledger", &own])
 }
 
 /// A rate as typed: `50/s`.

@@ -35,11 +35,16 @@ pub use why::WITHOUT_A_WORD;
 /// Version of the file's layout.
 const VERSION: i64 = 1;
 
+/// Says whose file it is: "rdLG". Files of before it was written are known by their tables.
+const APPLICATION_ID: i32 = 0x7264_4c47;
+
 /// What can go wrong with a ledger.
 #[derive(Debug)]
 pub enum LedgerError {
     /// A newer version of redrive wrote it.
     Newer(i64),
+    /// Something else lies there. It is left as it is.
+    Foreign(PathBuf),
     /// The file, its folder or a lock on it.
     File(PathBuf, String),
     /// Somebody else has taken the dead-letter queue over: stop at once (m20).
@@ -54,6 +59,7 @@ impl fmt::Display for LedgerError {
             Self::Newer(version) => {
                 write!(f, "a newer redrive wrote it (layout {version}, this one knows {VERSION})")
             }
+            Self::Foreign(_) => f.write_str("it is no ledger of redrive; nothing in it was changed"),
             Self::File(path, what) => write!(f, "{}: {what}", path.display()),
             Self::LockLost => f.write_str("another process has taken the dead-letter queue over"),
             Self::Sql(error) => write!(f, "{error}"),
@@ -83,9 +89,34 @@ impl Ledger {
     /// Opens or makes the ledger at `path`.
     ///
     /// # Errors
-    /// A newer layout, a symlink, a file that cannot be used.
+    /// A newer layout, a symlink, a file of something else, a file that cannot be used.
     pub fn open(path: &Path) -> Result<Self> {
         files::private_file(path)?;
+        let (ledger, version) = Self::opened(path)?;
+        ledger.sql.pragma_update(None, "journal_mode", "WAL")?;
+        if version < VERSION {
+            ledger.sql.execute_batch(include_str!("schema.sql"))?;
+        }
+        let id: i32 = ledger.sql.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        if id != APPLICATION_ID {
+            ledger.sql.pragma_update(None, "application_id", APPLICATION_ID)?;
+        }
+        Ok(ledger)
+    }
+
+    /// Opens a ledger to look at it, or to leave a wish in it; `None` if there is none. Makes nothing, and leaves
+    /// the file's mode and layout as they are.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn look(path: &Path) -> Result<Option<Self>> {
+        match files::kind(path)? {
+            files::Kind::Missing | files::Kind::Empty => Ok(None),
+            files::Kind::Ledger => Ok(Some(Self::opened(path)?.0)),
+        }
+    }
+
+    fn opened(path: &Path) -> Result<(Self, i64)> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sql = Connection::open_with_flags(path, flags)?;
         sql.busy_timeout(std::time::Duration::from_secs(10))?;
@@ -93,24 +124,9 @@ impl Ledger {
         if version > VERSION {
             return Err(LedgerError::Newer(version));
         }
-        sql.pragma_update(None, "journal_mode", "WAL")?;
         sql.pragma_update(None, "synchronous", "FULL")?;
         sql.pragma_update(None, "cache_size", -4096)?;
-        if version < VERSION {
-            sql.execute_batch(include_str!("schema.sql"))?;
-        }
-        Ok(Self { sql, path: path.to_owned(), synced: true })
-    }
-
-    /// Opens a ledger for reading only; `None` if there is none. Creates nothing.
-    ///
-    /// # Errors
-    /// As [`Ledger::open`].
-    pub fn look(path: &Path) -> Result<Option<Self>> {
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            _ => Self::open(path).map(Some),
-        }
+        Ok((Self { sql, path: path.to_owned(), synced: true }, version))
     }
 
     /// Where it lies.

@@ -84,6 +84,65 @@ fn private_and_versioned() {
     assert!(Ledger::look(&folder.path().join("none.db")).unwrap().is_none());
 }
 
+/// What a folder holds: names, modes and bytes.
+fn all_in(folder: &Path) -> Vec<(std::ffi::OsString, u32, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let mut all: Vec<_> = entries
+        .map(|entry| {
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            (entry.file_name(), mode, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+    let tables = "CREATE TABLE runs (id); CREATE TABLE letter (id); PRAGMA user_version = 1;";
+    let wal = format!("PRAGMA journal_mode = WAL; {tables}");
+    let named = format!("PRAGMA application_id = 7; {tables}");
+    for (kind, sql) in
+        [("text", None), ("plain", Some(tables)), ("wal", Some(&*wal)), ("named", Some(&*named))]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("of, somebody?.db");
+        match sql {
+            None => std::fs::write(&path, "to: mira\n").unwrap(),
+            Some(sql) => rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap(),
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
+        let before = all_in(folder.path());
+        for opened in [Ledger::open(&path).map(Some), Ledger::look(&path)] {
+            assert!(matches!(opened, Err(LedgerError::Foreign(_))), "{kind}");
+            assert!(all_in(folder.path()) == before, "{kind}: something was changed");
+        }
+    }
+}
+
+#[test]
+fn looking_at_a_ledger_leaves_its_mode_and_makes_none_of_an_empty_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("l.db");
+    let ledger = Ledger::open(&path).unwrap();
+    // As a build before the mark wrote it.
+    ledger.sql.pragma_update(None, "application_id", 0).unwrap();
+    drop(ledger);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let before = all_in(folder.path());
+    assert!(Ledger::look(&path).unwrap().is_some());
+    assert!(all_in(folder.path()) == before);
+    drop(Ledger::open(&path).unwrap());
+    let after = all_in(folder.path());
+    assert_eq!(after[0].1, 0o600);
+    assert_eq!(&after[0].2[68..72], b"rdLG");
+    let empty = folder.path().join("empty.db");
+    std::fs::write(&empty, "").unwrap();
+    assert!(Ledger::look(&empty).unwrap().is_none());
+    assert_eq!(std::fs::metadata(&empty).unwrap().len(), 0);
+    assert!(Ledger::open(&empty).is_ok());
+}
+
 #[test]
 fn l10_one_holder_per_queue_and_a_dead_one_loses_it() {
     let folder = tempfile::tempdir().unwrap();

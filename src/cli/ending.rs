@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::sending::{Ready, ledger_error};
 use super::{CommandError, Context, ExitCode};
 use crate::clock::Time;
-use crate::ledger::{Ledger, LedgerError, RunState};
+use crate::ledger::{Ledger, LedgerError, LetterState, RunState};
 use crate::render::run as screen;
 use crate::run::engine::{Cause, End, EngineError};
 
@@ -96,7 +96,8 @@ pub fn record(
     let (row, ledger) = (&ready.row, &mut ready.ledger);
     if matches!(end.cause, Some(Cause::LockLost)) {
         let counts = ledger.counts_found(row.n, row.counts.planned)?;
-        ledger.ousted(row, exit, &counts, took, &ctx.who, &judged.why, now)?;
+        let unsettled = ledger.tally(row.n)?.get(&LetterState::Published).copied().unwrap_or(0);
+        ledger.ousted(row, exit, (&counts, unsettled), took, &ctx.who, &judged.why, now)?;
         // Where this ledger is not the one through which it was taken.
         return ledger.unlock(&ready.lock);
     }

@@ -494,4 +494,20 @@ impl Ledger {
             .optional()?;
         Ok(held.is_some())
     }
+
+    /// Which part of a run the holder of `lock` is; `None`: it holds it no more.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn part_held(&self, run: i64, lock: &Lock) -> Result<Option<u32>> {
+        let part = self
+            .sql
+            .prepare_cached(
+                "SELECT parts FROM runs WHERE n = ?1 AND EXISTS \
+                 (SELECT 1 FROM locks WHERE dlq = ?2 AND owner = ?3 AND epoch = ?4)",
+            )?
+            .query_row(params![run, lock.dlq, lock.owner, lock.epoch], |row| row.get(0))
+            .optional()?;
+        Ok(part)
+    }
 }

@@ -183,6 +183,46 @@ fn m20_no_write_without_the_epoch() {
 }
 
 #[test]
+fn an_ousted_part_has_its_last_words_and_only_those_and_only_about_its_own_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(&folder.path().join("l.db")).unwrap();
+    let old = ledger.lock("q", &holder("a"), at(0), LEASE, false).unwrap().unwrap();
+    let run = ledger.begin_run(&new_run("r1")).unwrap();
+    let mut writes = Writes::of(run);
+    let part = ledger.part_held(run, &old).unwrap().unwrap();
+    let lines = [line(1), line(2), line(3)];
+    let entry =
+        |n: usize, state| Entry { line: &lines[n], state: Some(state), attempt: 1, hash: None, note: None };
+    let intents = [entry(0, LetterState::Intended), entry(1, LetterState::Intended)];
+    ledger.write(&mut writes, &old, &intents, at(1), true).unwrap();
+    // Another run takes over: what came of the sends is written, a new intent is not.
+    let other = Holder { run: "r2".to_owned(), ..holder("b") };
+    ledger.lock("q", &other, at(2), LEASE, true).unwrap().unwrap();
+    let late = [entry(0, LetterState::Settled), entry(2, LetterState::Intended)];
+    assert!(matches!(ledger.write(&mut writes, &old, &late, at(3), true), Err(LedgerError::LockLost)));
+    ledger.last_words(&mut writes, &old, part, &late, at(3)).unwrap();
+    let mut read = Writes::of(run);
+    assert_eq!(read.state(&ledger, 1).unwrap(), LetterState::Settled);
+    assert_eq!(read.state(&ledger, 3).unwrap(), LetterState::Planned);
+    let open: Vec<u64> = ledger.open_letters(run, 0, 10).unwrap().iter().map(|open| open.seq).collect();
+    assert_eq!(open, [2]);
+    // A resume of the same run, from its lock on, and when it is dead and yet another run has the queue.
+    let late = [entry(1, LetterState::Settled)];
+    let resume = ledger.lock("q", &holder("c"), at(4), LEASE, true).unwrap().unwrap();
+    assert_eq!(ledger.part_held(run, &old).unwrap(), None);
+    assert_eq!(ledger.part_held(run, &resume).unwrap(), Some(1));
+    let refused = |ledger: &mut Ledger, writes: &mut Writes| {
+        matches!(ledger.last_words(writes, &old, part, &late, at(5)), Err(LedgerError::LockLost))
+    };
+    assert!(refused(&mut ledger, &mut writes));
+    ledger.continue_run(run, at(5)).unwrap();
+    assert!(refused(&mut ledger, &mut writes));
+    ledger.lock("q", &other, at(6), LEASE, true).unwrap().unwrap();
+    assert!(refused(&mut ledger, &mut writes));
+    assert_eq!(Writes::of(run).state(&ledger, 2).unwrap(), LetterState::Intended);
+}
+
+#[test]
 fn states_open_letters_and_notes_follow_the_writes() {
     let folder = tempfile::tempdir().unwrap();
     let mut ledger = Ledger::open(&folder.path().join("l.db")).unwrap();

@@ -17,8 +17,8 @@ impl Ledger {
         self.event(run, at, who, "ended", Some(&format!("{}, {why}", state.word())))
     }
 
-    /// The end of a part whose lock was lost. It has no say about letters any more (m20), and none about the run if
-    /// another part of that has begun; that it was ousted is history all the same.
+    /// The end of a part whose lock was lost. What it knew of its letters is written by now ([`Ledger::last_words`]);
+    /// it has no say about the run if another part of that has begun. That it was ousted is history all the same.
     ///
     /// # Errors
     /// The database's.
@@ -27,7 +27,7 @@ impl Ledger {
         &mut self,
         run: &RunRow,
         exit: i32,
-        counts: &Counts,
+        (counts, unsettled): (&Counts, u64),
         took_ms: u64,
         who: &str,
         why: &str,
@@ -36,7 +36,7 @@ impl Ledger {
         self.durable(true)?;
         self.sql.execute(
             "UPDATE runs SET state = 'stopped', exit = ?3, ended = ?4, seen = ?4, took_ms = took_ms + ?5, \
-             moved = ?6, skipped = ?7, failed = ?8, held = ?9, in_doubt = ?10 \
+             moved = ?6, skipped = ?7, failed = ?8, held = ?9, in_doubt = ?10, unsettled = ?11 \
              WHERE n = ?1 AND parts = ?2 AND state = 'running'",
             params![
                 run.n,
@@ -48,7 +48,8 @@ impl Ledger {
                 counts.skipped,
                 counts.failed,
                 counts.held,
-                counts.in_doubt
+                counts.in_doubt,
+                unsettled
             ],
         )?;
         self.event(run.n, now, who, "ousted", Some(&format!("{}, {why}", RunState::Stopped.word())))

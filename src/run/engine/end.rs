@@ -104,8 +104,8 @@ impl Engine<'_> {
                 return Err(error);
             }
         }
-        // Who was ousted may hear of it from the broker first, or while it ends for another cause: nothing more is
-        // written, and why is that the other one took over.
+        // Who was ousted may hear of it from the broker first, or while it ends for another cause: why is that the
+        // other one took over.
         if !self.job.ledger.holds(&self.job.lock)? {
             self.cause = Some(Cause::LockLost);
         }
@@ -116,7 +116,7 @@ impl Engine<'_> {
         }
         self.look_at_refailed().await;
         let tally = self.machine.tally();
-        // Who was ousted could not write its last words down: it knows of them all the same.
+        // Who was ousted by another part of this run may not write its last words down: it knows of them all the same.
         let counts = if lost { self.counts_so_far() } else { self.count().await? };
         let progress = self.progress();
         self.job.observer.see(&Event::Progress(progress));

@@ -144,6 +144,8 @@ struct Engine<'a> {
     machine: Machine,
     pace: Pace,
     writes: Writes,
+    /// Which part of the run this is, as long as nobody has taken over before it began.
+    part: Option<u32>,
     /// Lines in the window.
     lines: Lined<Box<Line>>,
     hand: Lined<InHand>,
@@ -195,12 +197,15 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
     let pace = Pace::new(job.settings.rate, job.settings.ramp, Arc::clone(&job.clock));
     let now = job.clock.elapsed();
     let writes = Writes::of(job.number);
+    // A ledger that cannot tell refuses last words, nothing else.
+    let part = job.ledger.part_held(job.number, &job.lock).unwrap_or_default();
     let copies = Copies::new(job.channel, &job.run, Arc::clone(&job.clock));
     let looker = if transaction { job.mover.looker().await } else { None };
     let mut engine = Engine {
         machine: Machine::new(rules),
         pace,
         writes,
+        part,
         lines: Lined::default(),
         hand: Lined::default(),
         first_intent: Lined::default(),

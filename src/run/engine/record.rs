@@ -10,7 +10,7 @@ use crate::manifest::Line;
 use crate::proof::failpoint;
 
 impl Engine<'_> {
-    /// One commit of the machine. A lock that is lost stops the run.
+    /// One commit of the machine. A lock that is lost stops the run; what it knows by then is still written down.
     pub(super) fn commit(&mut self, writes: &[(u64, Write)], sync: bool) -> Result<(), EngineError> {
         failpoint::hit("before_commit");
         match self.record(writes, sync) {
@@ -52,7 +52,17 @@ impl Engine<'_> {
             }
         }
         let begun = self.job.clock.elapsed();
-        self.job.ledger.write(&mut self.writes, &self.job.lock, &entries, now, sync)?;
+        let (ledger, lock) = (&mut *self.job.ledger, &self.job.lock);
+        let ousted = match (ledger.write(&mut self.writes, lock, &entries, now, sync), self.part) {
+            (Err(LedgerError::LockLost), Some(part)) => {
+                ledger.last_words(&mut self.writes, lock, part, &entries, now)?;
+                true
+            }
+            (written, _) => {
+                written?;
+                false
+            }
+        };
         self.recorded = self.job.clock.elapsed();
         self.recording += self.recorded.saturating_sub(begun);
         if self.job.observer.wants_letters() {
@@ -62,6 +72,10 @@ impl Engine<'_> {
                     self.job.observer.see(&Event::Letter { line: entry.line, outcome, detail });
                 }
             }
+        }
+        drop(entries);
+        if ousted {
+            self.stop(Cause::LockLost);
         }
         for (seq, write) in writes {
             if is_last(*write) {

@@ -143,6 +143,46 @@ fn an_ousted_run_leaves_that_on_record_and_no_more() {
     assert_eq!(ousted, 1, "{audit}");
 }
 
+/// A frozen run hears late that it was ousted; by then it has committed what its record does not show yet.
+#[test]
+fn what_an_ousted_run_had_moved_is_on_record() {
+    for more in ["", " --without-transactions"] {
+        let shop = Shop::new();
+        shop.bury_many(120);
+        let line = format!("run orders --limit all --rate 100/s --reason L --yes -o json{more}");
+        let line: Vec<&str> = line.split(' ').collect();
+        let child = shop.env.command(&line).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        while shop.lying("orders").len() < 20 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let first = shop.latest();
+        let other =
+            shop.line("run orders --limit all --rate 2000/s --reason W --yes --take-over -o json").json();
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(12));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let audit = shop.line(&format!("runs show {first} -o json")).ok().json();
+        assert_eq!((&audit["state"], &audit["exit"]), (&"stopped".into(), &12.into()), "{audit}");
+        assert!(audit["why"].as_str().unwrap().starts_with("lock lost"), "{audit}");
+        for count in ["moved", "in_doubt", "failed"] {
+            assert_eq!(said["counts"][count], audit["counts"][count], "{count}: {said} {audit}");
+        }
+        let of = |report: &serde_json::Value, count: &str| report["counts"][count].as_u64().unwrap();
+        assert!(of(&audit, "moved") >= 10, "{audit}");
+        // What is in the queue is what both say.
+        let there = shop.lying("orders").len() as u64;
+        let (moved, doubt) = (of(&audit, "moved") + of(&other, "moved"), of(&audit, "in_doubt"));
+        assert!((moved..=moved + doubt).contains(&there), "{there}: {audit} {other}");
+        let list = shop.line("runs list -o json").ok().json();
+        let runs = list["runs"].as_array().unwrap();
+        let row = runs.iter().find(|row| row["run"] == first.as_str()).unwrap();
+        assert_eq!(row["counts"]["moved"], audit["counts"]["moved"], "{list}");
+    }
+}
+
 #[test]
 fn the_flags_that_letters_were_judged_by_are_on_record_and_how_each_resume_went() {
     let shop = Shop::new();

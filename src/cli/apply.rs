@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", require_equals = true)]
     accept_loss: Vec<String>,
     /// Why; recorded
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
     reason: Option<String>,
     /// Where it is recorded; else REDRIVE_LEDGER, else the state folder
     #[arg(long, value_name = "FILE")]

@@ -144,7 +144,7 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     let at = ledger_path(asked.ledger)?;
     let told_ledger = |error: LedgerError| ledger_error(&at, &error);
     let mut ledger = Ledger::open(&at).map_err(told_ledger)?;
-    let run = super::run::new_run_id(ctx);
+    let run = super::sending::new_run_id(ctx);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &key, &names.dead_letter, &run, &owner, asked.take_over)?;
     let started = ctx.clock.now();

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     stop_on_refail: Option<Percent>,
     /// Why; recorded with the one of the run
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
     reason: Option<String>,
     #[command(flatten)]
     yes: Yes,
@@ -214,8 +214,11 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     let path = ledger.manifest_path(&row.id).map_err(told)?;
     super::passes::put_in_place(&path, row.counts.planned)
         .map_err(|fault| CommandError::failed(format!("could not use {}: {fault}", path.display())))?;
-    let (head, count) = Reader::verify(&path)
-        .map_err(|fault| CommandError::failed(format!("could not read {}: {fault}", path.display())))?;
+    let (head, count) = Reader::verify(&path).map_err(|fault| {
+        CommandError::failed(format!("could not read {}: {fault}", path.display()))
+            .hint("A run does not go on without its frozen selection. What it did is on record:")
+            .next(ctx.command(&["runs", "show", &row.id]))
+    })?;
     if count != row.counts.planned {
         return Err(CommandError::failed(format!(
             "{} has {count} letters, the ledger says {}",

@@ -11,7 +11,7 @@ use super::native::Asked;
 use super::passes::Passes;
 use super::selecting::{Selecting, limit};
 use super::sending::{
-    Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
+    Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered, new_run_id,
     prepare_error, queue_key, rate, rate_text,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
@@ -19,6 +19,7 @@ use crate::broker::{Atomicity, Broker, Order, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
 use crate::manifest::{Head, SCHEMA};
+use crate::proof::failpoint;
 use crate::render::run as screen;
 use crate::run::engine::Settings;
 use crate::run::prepare::Prepared;
@@ -49,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Why; recorded. A manifest brings its own
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
     reason: Option<String>,
     #[command(flatten)]
     yes: Yes,
@@ -502,7 +503,16 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         summary.kept.iter().filter(|(why, ..)| !why.holds()).map(|(_, n, _)| n).sum(),
         summary.kept.iter().filter(|(why, ..)| why.holds()).map(|(_, n, _)| n).sum(),
     );
-    let number = ledger
+    // In place before the run is on record: one without its selection could neither go on nor be told from one that
+    // sent something.
+    let path = ledger.manifest_path(&run).map_err(told)?;
+    if let Err(error) = prepared.freeze(&path, &head) {
+        let _ = mover.end().await;
+        let _ = ledger.unlock(&lock);
+        return Err(prepare_error(plan.chosen, &error));
+    }
+    failpoint::hit("frozen");
+    let begun = ledger
         .begin_run(&NewRun {
             id: run.clone(),
             channel: head.channel.clone(),
@@ -524,21 +534,26 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
             planned: summary.planned,
             started: now,
         })
-        .map_err(told)?;
-    let path = ledger.manifest_path(&run).map_err(told)?;
+        .map_err(told);
+    let number = match begun {
+        Ok(number) => number,
+        Err(error) => {
+            let _ = std::fs::remove_file(&path);
+            let _ = mover.end().await;
+            return Err(error);
+        }
+    };
     let mut noting: Vec<crate::manifest::Line> = Vec::new();
-    let frozen = prepared.freeze(&path, &head, |line| {
-        if line.kept.is_some() {
-            noting.push(line.clone());
-            if noting.len() >= 2000 {
-                ledger.note_kept(number, noting.iter(), now)?;
-                noting.clear();
-            }
+    let noted = prepared.kept(|line| {
+        noting.push(line);
+        if noting.len() >= 2000 {
+            ledger.note_kept(number, noting.iter(), now)?;
+            noting.clear();
         }
         Ok(())
     });
-    let noted = ledger.note_kept(number, noting.iter(), now);
-    if let Err(error) = frozen.map_err(|error| prepare_error(plan.chosen, &error)).and(noted.map_err(told)) {
+    let rest = ledger.note_kept(number, noting.iter(), now);
+    if let Err(error) = noted.map_err(|error| prepare_error(plan.chosen, &error)).and(rest.map_err(told)) {
         let _ = mover.end().await;
         let _ = ledger.unlock(&lock);
         return Err(error);
@@ -572,17 +587,4 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         },
     )
     .await
-}
-
-/// `r`, then the time in 32 s steps and chance: later runs sort later, and a few characters are enough.
-pub(super) fn new_run_id(ctx: &Context) -> String {
-    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut time = u64::try_from(ctx.clock.now().millis() / 32_000).unwrap_or(0);
-    let mut digits = Vec::new();
-    for _ in 0..6 {
-        digits.push(char::from(DIGITS[(time % 36) as usize]));
-        time /= 36;
-    }
-    let time: String = digits.iter().rev().collect();
-    format!("r{time}{}", ctx.new_id(4))
 }

@@ -48,7 +48,7 @@ enum What {
         #[arg(value_name = "RUN")]
         run: String,
         /// Why; recorded
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
         reason: Option<String>,
     },
     /// Ask a run to stop in order
@@ -58,7 +58,7 @@ enum What {
         #[arg(value_name = "RUN")]
         run: String,
         /// Why; recorded
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
         reason: Option<String>,
     },
 }

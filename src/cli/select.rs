@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.jsonl")]
     out: PathBuf,
     /// Why; recorded
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = super::who::reason)]
     reason: Option<String>,
     /// Letters per time, for the run of it: 50/s, 10/m
     #[arg(long, value_name = "RATE")]
@@ -88,7 +88,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     again.extend(ctx.typed_but(&["out"]));
     again.extend(["--out".to_owned(), "OTHER.jsonl".to_owned()]);
     if prepared.summary.planned > 0 {
-        prepared.freeze(&args.out, &head, |_| Ok(())).map_err(|error| match error {
+        prepared.freeze(&args.out, &head).map_err(|error| match error {
             crate::run::prepare::PrepareError::File(error)
                 if error.kind() == std::io::ErrorKind::AlreadyExists =>
             {

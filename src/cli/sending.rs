@@ -232,6 +232,19 @@ pub fn prepare_error(chosen: Chosen<'_>, error: &PrepareError) -> CommandError {
     }
 }
 
+/// `r`, then the time in 32 s steps and chance: later runs sort later, and a few characters are enough.
+pub fn new_run_id(ctx: &Context) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut time = u64::try_from(ctx.clock.now().millis() / 32_000).unwrap_or(0);
+    let mut digits = Vec::new();
+    for _ in 0..6 {
+        digits.push(char::from(DIGITS[(time % 36) as usize]));
+        time /= 36;
+    }
+    let time: String = digits.iter().rev().collect();
+    format!("r{time}{}", ctx.new_id(4))
+}
+
 /// Takes the ledger's lock on a dead-letter queue.
 ///
 /// # Errors

@@ -10,6 +10,9 @@ use super::{command, help};
 use crate::render::{Format, Ui};
 use crate::topology::nearest;
 
+/// Longest value that is repeated in an error about it.
+const LONGEST_SAID: usize = 200;
+
 /// `redrive help` is `redrive --help`, `redrive help run` is `redrive run --help`.
 pub(super) fn help_as_option(mut arguments: Vec<OsString>) -> Vec<OsString> {
     if arguments.get(1).is_some_and(|word| word == "help") {
@@ -79,6 +82,14 @@ fn explained(error: &clap::Error, arguments: &[OsString]) -> CommandError {
                 Some(values) => format!("{option} takes one of {values}"),
                 None => format!("{option} is given without a value"),
             })
+        }
+        // A long value is not said again.
+        ErrorKind::ValueValidation
+            if text(ContextKind::InvalidValue).is_some_and(|value| value.len() > LONGEST_SAID) =>
+        {
+            let option = text(ContextKind::InvalidArg).unwrap_or_default();
+            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            CommandError::usage(format!("{option}: {why}"))
         }
         _ => {
             let said = error.render().to_string();

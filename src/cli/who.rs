@@ -1,4 +1,17 @@
-//! Who runs this: user and host, as runs and refusals record them. `mira@ops-2`.
+//! Who runs this: user and host, as runs and refusals record them, `mira@ops-2`; and why, as far as that is bounded.
+
+use crate::manifest::HEAD_TEXT_MAX;
+
+/// A reason as it is typed, short enough for every record that it goes into.
+///
+/// # Errors
+/// The bound, in words.
+pub fn reason(text: &str) -> Result<String, String> {
+    match text.len() <= HEAD_TEXT_MAX {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a reason has at most {HEAD_TEXT_MAX} bytes, this one has {}", text.len())),
+    }
+}
 
 /// The user and the host of this process.
 pub fn who() -> String {

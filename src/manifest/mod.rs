@@ -18,8 +18,10 @@ use crate::letter::{LetterId, Position};
 pub const SCHEMA: &str = "redrive.manifest.v1";
 /// Most bytes of one line.
 pub const LINE_MAX: usize = 32 * 1024;
-/// Most bytes of an event id, a group or a reason in a manifest; a longer one is cut.
+/// Most bytes of an event id or a group in a manifest; a longer one is cut.
 pub const TEXT_MAX: usize = 1024;
+/// Most bytes of a text of the head: a longer reason is refused before anything is done.
+pub const HEAD_TEXT_MAX: usize = 4 * TEXT_MAX;
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,15 @@ pub struct Head {
     pub at: Time,
     /// The selection as flags.
     pub selection: String,
+}
+
+impl Head {
+    /// Is every text of it short enough to be read again?
+    fn fits(&self) -> bool {
+        [&self.channel, &self.broker, &self.queue, &self.target, &self.reason, &self.by]
+            .iter()
+            .all(|text| text.len() <= HEAD_TEXT_MAX)
+    }
 }
 
 /// The flags that change what is sent of a selection, beside its order. They are frozen with it.

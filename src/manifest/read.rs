@@ -9,7 +9,7 @@ use std::path::Path;
 
 use sha2::Digest;
 
-use super::{Foot, Head, LINE_MAX, Line, SCHEMA, TEXT_MAX, check_of, hex};
+use super::{Foot, Head, LINE_MAX, Line, SCHEMA, check_of, hex};
 
 /// What is wrong with a manifest.
 #[derive(Debug)]
@@ -142,11 +142,8 @@ impl<R: BufRead> Reader<R> {
         }
         reader.checked()?;
         reader.head = reader.parse("this is no head of a manifest")?;
-        let head = &reader.head;
-        for text in [&head.channel, &head.broker, &head.queue, &head.target, &head.reason, &head.by] {
-            if text.len() > 4 * TEXT_MAX {
-                return Err(reader.fault("a text of the head is too long"));
-            }
+        if !reader.head.fits() {
+            return Err(reader.fault("a text of the head is too long"));
         }
         Ok(reader)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::Digest;
 
-use super::{Fault, Foot, Head, Line, Reader, SCHEMA, check_of, hex};
+use super::{Fault, Foot, HEAD_TEXT_MAX, Head, LINE_MAX, Line, Reader, SCHEMA, check_of, hex};
 
 /// A manifest being written, under `<path>.part` until [`Writer::finish`].
 pub struct Writer {
@@ -28,6 +28,10 @@ impl Writer {
     pub fn create(path: &Path, head: &Head) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists already"));
+        }
+        if !head.fits() {
+            let what = format!("a text of its head is longer than {HEAD_TEXT_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -92,6 +96,10 @@ impl Writer {
         self.out.get_ref().sync_all()?;
         fs::rename(&self.part, &self.path)?;
         self.done = true;
+        // Its name too: a row of the ledger that tells of it may be durable at once. A file system that cannot do that
+        // for a folder has nothing more to give.
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         Ok(self.count)
     }
 
@@ -104,6 +112,11 @@ impl Writer {
             self.line.extend_from_slice(b"\"}");
         }
         self.line.push(b'\n');
+        // What is written can be read again.
+        if self.line.len() > LINE_MAX {
+            let what = format!("a line of it is longer than {LINE_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         self.hash.update(&self.line);
         self.out.write_all(&self.line)?;
         self.line.clear();

@@ -17,6 +17,9 @@ pub const ALL: &[&str] = &[
     "after_end",
 ];
 
+/// A run whose selection is in place, before it is on record.
+pub const STARTING: &[&str] = &["frozen"];
+
 /// A run that waits for its rate.
 pub const PACED: &[&str] = &["pause"];
 
@@ -39,7 +42,9 @@ pub const RELAY_BY_HAND: &[&str] = &[
 /// Dies here, without a last word, if it was asked to.
 #[inline]
 pub(crate) fn hit(name: &'static str) {
-    debug_assert!([ALL, PACED, PASSES, RELAY, RELAY_BY_HAND].iter().any(|names| names.contains(&name)));
+    debug_assert!(
+        [ALL, STARTING, PACED, PASSES, RELAY, RELAY_BY_HAND].iter().any(|names| names.contains(&name))
+    );
     #[cfg(debug_assertions)]
     armed::hit(name);
 }

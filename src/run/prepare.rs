@@ -287,18 +287,25 @@ impl Prepared {
     ///
     /// # Errors
     /// See [`PrepareError`].
-    pub fn freeze(
-        &self,
-        path: &Path,
-        head: &Head,
-        mut each: impl FnMut(&Line) -> Result<(), LedgerError>,
-    ) -> Result<u64, PrepareError> {
+    pub fn freeze(&self, path: &Path, head: &Head) -> Result<u64, PrepareError> {
         let mut writer = Writer::create(path, head)?;
-        self.scratch.lines::<PrepareError>(|line| {
-            each(&line)?;
-            Ok(writer.line(&line)?)
-        })?;
+        self.scratch.lines::<PrepareError>(|line| Ok(writer.line(&line)?))?;
         Ok(writer.finish()?)
+    }
+
+    /// Every line of the selection that a rule keeps from the start.
+    ///
+    /// # Errors
+    /// See [`PrepareError`], and what `each` says.
+    pub fn kept(&self, mut each: impl FnMut(Line) -> Result<(), LedgerError>) -> Result<(), PrepareError> {
+        if self.summary.kept.is_empty() {
+            return Ok(());
+        }
+        self.scratch.lines::<PrepareError>(|line| match line.kept {
+            Some(_) => Ok(each(line)?),
+            None => Ok(()),
+        })?;
+        Ok(())
     }
 }
 

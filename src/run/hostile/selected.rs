@@ -89,7 +89,7 @@ fn sent(open: bool, moved_before: &MovedBefore) -> (Vec<u64>, Vec<u64>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let prepared = prepare(&hostile, &request, |_| {}).await.unwrap();
-        prepared.freeze(&path, &head(), |_| Ok(())).unwrap();
+        prepared.freeze(&path, &head()).unwrap();
     });
     let mut reader = Reader::open(&path).unwrap();
     let mut sent = Vec::new();

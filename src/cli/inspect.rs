@@ -12,8 +12,8 @@ use crate::render::looking::Where;
 use crate::selection::{Limit, Selection, cause_prefix};
 use crate::topology::Channel;
 use crate::triage::{
-    Buckets, By, Collect, Contrast, Looked, Newest, Note, Oldest, about_cost, about_left, about_look, look,
-    notes,
+    Buckets, By, Collect, Contrast, Looked, Newest, Note, Oldest, OldestBy, about_cost, about_left,
+    about_look, look, notes,
 };
 
 /// Lines of causes that are shown unless a limit says otherwise.
@@ -190,9 +190,11 @@ async fn letters(
     newest: Option<(u64, bool)>,
     full: bool,
 ) -> Outcome {
+    let (_, capabilities) = lowered(looking.chosen, looking.channel)?;
     let (letters, looked) = match newest {
         None => {
-            let (oldest, looked) = looking.through(ctx, Oldest::new(looking.selection.limit)).await?;
+            let oldest = Oldest::new(looking.selection.limit, OldestBy::of(capabilities.order));
+            let (oldest, looked) = looking.through(ctx, oldest).await?;
             (oldest.into_sorted(), looked)
         }
         Some((most, jumps)) => {
@@ -214,6 +216,7 @@ async fn letters(
         selection: &looking.selection,
         letters: &letters,
         newest: newest.is_some(),
+        order: capabilities.order,
         full,
         notes: &notes,
         next: &next,

@@ -2,9 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::looking::{Where, counted, last_part, print_notes, selection_json};
+use super::looking::{Where, counted, last_part, note_words, print_notes, selection_json};
 use super::units::{age, bytes, count, number};
 use super::{Cell, Column, Table, Ui};
+use crate::broker::Order;
 use crate::selection::Selection;
 use crate::triage::{Listed, Looked, Note};
 
@@ -20,6 +21,8 @@ pub struct Letters<'a> {
     pub letters: &'a [Listed],
     /// They are the newest, and stand the newest first.
     pub newest: bool,
+    /// What order the queue keeps.
+    pub order: Order,
     /// Undo all cuts.
     pub full: bool,
     /// Remarks.
@@ -43,9 +46,21 @@ impl Letters<'_> {
                         return;
                     }
                 }
+                // There is no field for it on any line, so it is said aside. What a run moved is no letter any more.
+                for note in self.cut().iter().chain(self.notes) {
+                    if matches!(note, Note::Listed { .. } | Note::Unseen { .. } | Note::Undecided { .. }) {
+                        ui.tell(format!("note  {}", note_words(note)));
+                    }
+                }
             }
             super::Format::Table => self.table(ui),
         }
+    }
+
+    /// What the list leaves out.
+    fn cut(&self) -> Option<Note> {
+        let (shown, of) = (self.letters.len() as u64, self.looked.selected);
+        (shown < of).then_some(Note::Listed { shown, of })
     }
 
     fn table(&self, ui: &mut Ui) {
@@ -73,12 +88,12 @@ impl Letters<'_> {
         columns.push(Column::left("LETTER"));
         let mut table = Table::new(columns);
         for letter in self.letters {
-            let died = match letter.died.1 {
+            let died = match letter.died {
                 None => "unknown".to_owned(),
                 Some(at) if terminal => at.format("%d %b %H:%M:%SZ"),
                 Some(at) => at.rfc3339(),
             };
-            let old = letter.died.1.map_or("-".to_owned(), |at| age(now.since(at)));
+            let old = letter.died.map_or("-".to_owned(), |at| age(now.since(at)));
             let mut row: Vec<Cell> =
                 vec![died.into(), old.into(), letter.tries.map_or("-".to_owned(), |n| n.to_string()).into()];
             if any_group {
@@ -103,7 +118,7 @@ impl Letters<'_> {
         let shown = self.letters.len() as u64;
         let (shown, selected) = (number(shown), number(selected));
         ui.note(match (self.newest, self.looked.newest_only) {
-            (false, _) => format!("{shown} of {selected} shown, oldest first, as a run sends them"),
+            (false, _) => format!("{shown} of {selected} shown, oldest first{}", as_a_run(self.order)),
             (true, false) => format!("{shown} of {selected} shown, newest first"),
             (true, true) => {
                 let most = number(self.looked.snapshot.count.number());
@@ -130,16 +145,25 @@ impl Letters<'_> {
             "hidden": self.looked.cost.hidden,
             "letters": self.letters.iter().map(letter_json).collect::<Vec<_>>(),
             "looking": {"read": self.looked.cost.read, "changed": self.looked.cost.changed},
-            "notes": self.notes,
+            "notes": self.cut().iter().chain(self.notes).collect::<Vec<_>>(),
             "next": self.next,
         })
+    }
+}
+
+/// How the list stands to the order of a run.
+fn as_a_run(order: Order) -> &'static str {
+    match order {
+        Order::PerQueue | Order::PerGroup => ", as a run sends them",
+        Order::PerPartition => "; a run keeps the order of each partition",
+        Order::None => ", about as a run sends them: the queue keeps no order",
     }
 }
 
 fn letter_json(letter: &Listed) -> Json {
     json!({
         "letter": letter.id,
-        "died": letter.died.1,
+        "died": letter.died,
         "attempts": letter.tries,
         "group": letter.group,
         "size": letter.size,

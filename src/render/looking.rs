@@ -69,7 +69,7 @@ pub fn print_notes(ui: &mut Ui, notes: &[Note]) {
     }
 }
 
-fn note_words(note: &Note) -> String {
+pub(super) fn note_words(note: &Note) -> String {
     let letters = |n: u64| count(n, "letter", "letters");
     let of_cause = |cause: &Option<String>| cause.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
     match note {
@@ -134,6 +134,13 @@ fn note_words(note: &Note) -> String {
         }
         Note::Shown { shown, of } => {
             format!("{} of {} shown, most letters first (--limit all).", number(*shown), number(*of))
+        }
+        Note::Listed { shown, of } => {
+            format!(
+                "{} of {} letters listed, the others left out (--limit all).",
+                number(*shown),
+                number(*of)
+            )
         }
         Note::Unseen { what } => sentence(what),
         Note::LookingCost { changed } => format!("Looking cost: {}.", changed.join("; ")),

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use super::look::Collect;
+use crate::broker::Order;
 use crate::clock::Time;
 use crate::dead_letter::DeadLetter;
 use crate::failure::CauseId;
@@ -16,15 +17,45 @@ const MOST: usize = 100_000;
 /// Longest text of a field, in characters; the list is for looking over, `show` has the whole.
 const LONGEST: usize = 200;
 
+/// What the oldest letter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OldestBy {
+    /// The first in a queue that keeps its order: what a run takes first, whatever the clocks of its senders said.
+    Arrival,
+    /// The first that died: a queue of partitions, or without order, has no other first.
+    Death,
+}
+
+impl OldestBy {
+    /// What it is in a queue that keeps this order.
+    pub fn of(order: Order) -> Self {
+        match order {
+            Order::PerQueue | Order::PerGroup => Self::Arrival,
+            Order::PerPartition | Order::None => Self::Death,
+        }
+    }
+
+    /// What a letter stands by before its order of arrival; one of unknown age stands last.
+    fn place(self, letter: &DeadLetter) -> (bool, Option<Time>) {
+        let died = letter.died_at.map(|(at, _)| at);
+        match self {
+            Self::Arrival => (false, None),
+            Self::Death => (died.is_none(), died),
+        }
+    }
+}
+
 /// What a list shows of a letter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// When it died; unknown ones stand last.
-    pub died: (bool, Option<Time>),
-    /// Order of arrival, among letters of one time.
+    /// What it stands by ([`OldestBy`]).
+    place: (bool, Option<Time>),
+    /// Order of arrival, among letters of one place.
     pub arrival: u64,
     /// Id.
     pub id: LetterId,
+    /// When it died, if anybody says so.
+    pub died: Option<Time>,
     /// Failed tries.
     pub tries: Option<u32>,
     /// Ordering key.
@@ -51,13 +82,14 @@ pub struct Listed {
 
 impl Listed {
     /// What a list shows of `letter`.
-    pub fn of(letter: &DeadLetter) -> Self {
+    pub fn of(letter: &DeadLetter, by: OldestBy) -> Self {
         let died = letter.died_at.map(|(at, _)| at);
         let reason = || letter.context.last().and_then(|death| death.reason.as_deref());
         Self {
-            died: (died.is_none(), died),
+            place: by.place(letter),
             arrival: letter.raw.arrival,
             id: letter.raw.id.clone(),
+            died,
             tries: letter.context.attempts,
             group: letter.group.value.as_deref().map(short),
             size: letter.raw.size(),
@@ -84,6 +116,7 @@ fn short(text: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Oldest {
     most: usize,
+    by: OldestBy,
     kept: BinaryHeap<Listed>,
     /// All letters, also those not kept.
     pub letters: u64,
@@ -91,26 +124,25 @@ pub struct Oldest {
 
 impl Oldest {
     /// Keeps as many as `limit` says.
-    pub fn new(limit: Limit) -> Self {
+    pub fn new(limit: Limit, by: OldestBy) -> Self {
         let most = match limit {
             Limit::All => MOST,
             Limit::AtMost(most) => usize::try_from(most).unwrap_or(MOST).min(MOST),
         };
-        Self { most, kept: BinaryHeap::new(), letters: 0 }
+        Self { most, by, kept: BinaryHeap::new(), letters: 0 }
     }
 
     /// Takes a letter in.
     pub fn add(&mut self, letter: &DeadLetter) {
         self.letters += 1;
         if self.kept.len() < self.most {
-            self.kept.push(Listed::of(letter));
+            self.kept.push(Listed::of(letter, self.by));
             return;
         }
         let Some(mut youngest) = self.kept.peek_mut() else { return };
-        let died = letter.died_at.map(|(at, _)| at);
-        let key = ((died.is_none(), died), letter.raw.arrival, &letter.raw.id);
-        if key < (youngest.died, youngest.arrival, &youngest.id) {
-            *youngest = Listed::of(letter);
+        let key = (self.by.place(letter), letter.raw.arrival, &letter.raw.id);
+        if key < (youngest.place, youngest.arrival, &youngest.id) {
+            *youngest = Listed::of(letter, self.by);
         }
     }
 
@@ -133,7 +165,7 @@ struct NewestFirst(Listed);
 
 impl Ord for NewestFirst {
     fn cmp(&self, other: &Self) -> Ordering {
-        let key = |it: &Self| (it.0.died.1, it.0.arrival);
+        let key = |it: &Self| (it.0.died, it.0.arrival);
         key(other).cmp(&key(self)).then_with(|| other.0.cmp(&self.0))
     }
 }
@@ -167,11 +199,11 @@ impl Collect for Newest {
     fn take(&mut self, letter: &DeadLetter) -> ControlFlow<()> {
         let died = letter.died_at.map(|(at, _)| at);
         if self.kept.len() < self.most {
-            self.kept.push(NewestFirst(Listed::of(letter)));
+            self.kept.push(NewestFirst(Listed::of(letter, OldestBy::Death)));
         } else if let Some(mut oldest) = self.kept.peek_mut()
-            && (died, letter.raw.arrival) > (oldest.0.died.1, oldest.0.arrival)
+            && (died, letter.raw.arrival) > (oldest.0.died, oldest.0.arrival)
         {
-            *oldest = NewestFirst(Listed::of(letter));
+            *oldest = NewestFirst(Listed::of(letter, OldestBy::Death));
         }
         ControlFlow::Continue(())
     }

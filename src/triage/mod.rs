@@ -22,7 +22,7 @@ pub use buckets::{BUCKETS, Bucket, Buckets, By, Expiry, MOST_BUCKETS, SOON, STEP
 pub use contrast::{Contrast, Difference, Feature};
 pub use groups::Groups;
 pub use growth::{Growth, Looks};
-pub use letters::{Listed, Newest, Oldest};
+pub use letters::{Listed, Newest, Oldest, OldestBy};
 pub use look::{Collect, Looked, find_letter, look};
 pub use neighbours::Neighbours;
 pub use notes::{Note, about_cost, about_left, about_look, notes};

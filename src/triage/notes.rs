@@ -82,6 +82,13 @@ pub enum Note {
         /// Of so many.
         of: u64,
     },
+    /// Only so many letters are listed.
+    Listed {
+        /// So many.
+        shown: u64,
+        /// Of so many.
+        of: u64,
+    },
     /// Something could not be seen, in the broker's words.
     Unseen {
         /// What.

@@ -44,10 +44,28 @@ async fn filters_apply_before_the_limit_and_the_oldest_come_first() {
         limit: Limit::AtMost(2),
         ..Selection::default()
     };
-    let (oldest, looked) = through(&two_causes(), &selection, Oldest::new(selection.limit)).await;
+    let (oldest, looked) =
+        through(&two_causes(), &selection, Oldest::new(selection.limit, OldestBy::Death)).await;
     assert_eq!((oldest.letters, looked.selected), (11, 11));
     let ids: Vec<_> = oldest.into_sorted().into_iter().map(|listed| listed.id.to_string()).collect();
     assert_eq!(ids, ["r20", "r21"]);
+}
+
+#[tokio::test]
+async fn the_oldest_of_a_queue_that_keeps_its_order_is_its_first_whatever_the_clocks_said() {
+    // The second one's clock went back.
+    let fake = || Fake(vec![letter(1, "A", "g", 50), letter(2, "A", "g", 60), letter(3, "A", "g", 40)]);
+    let selection = Selection::default();
+    for (by, limit, want) in [
+        (OldestBy::Arrival, Limit::All, vec!["r1", "r2", "r3"]),
+        (OldestBy::Arrival, Limit::AtMost(1), vec!["r1"]),
+        (OldestBy::Death, Limit::All, vec!["r2", "r1", "r3"]),
+        (OldestBy::Death, Limit::AtMost(1), vec!["r2"]),
+    ] {
+        let (oldest, _) = through(&fake(), &selection, Oldest::new(limit, by)).await;
+        let ids: Vec<_> = oldest.into_sorted().into_iter().map(|listed| listed.id.to_string()).collect();
+        assert_eq!(ids, want, "{by:?} {limit:?}");
+    }
 }
 
 #[tokio::test]

@@ -261,3 +261,37 @@ fn a_broker_that_cannot_be_asked_is_unknown_beside_one_that_is_well() {
     let nagios = env.line("alert --as nagios").exits(1);
     assert!(nagios.out.starts_with("UNKNOWN - lost could not "), "{nagios}");
 }
+
+#[test]
+fn letters_that_a_list_leaves_out_are_told_of_in_every_form() {
+    let env = empty();
+    let messages: Vec<Message> = (0..60).map(|n| letter(n, "C-1", "E", "no")).collect();
+    bury(&env, "2026-11-30T02:03:59Z", &messages);
+    let told = "note  50 of 60 letters listed, the others left out (--limit all).\n";
+    let lines = env.line("inspect orders --letters -o jsonl").ok();
+    assert_eq!((lines.out.lines().count(), lines.err.as_str()), (50, told), "{}", lines.err);
+    let json = env.line("inspect orders --letters -o json").ok().json();
+    assert_eq!(json["notes"][0], serde_json::json!({"code": "listed", "shown": 50, "of": 60}));
+    let all = env.line("inspect orders --letters --limit all -o jsonl").ok();
+    assert_eq!((all.out.lines().count(), all.err.as_str()), (60, ""), "{}", all.err);
+}
+
+#[test]
+fn letters_stand_in_the_order_of_the_queue_when_a_clock_went_back() {
+    let env = empty();
+    bury(&env, "2026-11-30T02:03:59Z", &[letter(1, "C-1", "E", "no")]);
+    bury(&env, "2026-11-30T01:58:59Z", &[letter(2, "C-1", "E", "no")]);
+    let db = rusqlite::Connection::open(env.path("redrive.db")).unwrap();
+    let back = "UPDATE letter SET headers = replace(headers, '2026-11-30T02:03:58Z', '2026-11-30T01:00:00Z') WHERE id = 2";
+    assert_eq!(db.execute(back, []).unwrap(), 1);
+    let listed = env.line("inspect orders --letters -o json").ok().json();
+    assert_eq!(
+        (&listed["letters"][0]["letter"], &listed["letters"][1]["letter"]),
+        (&"m1".into(), &"m2".into())
+    );
+    let first = env.line("inspect orders --letters --limit 1 -o jsonl").ok().json();
+    assert_eq!(first["letter"], "m1");
+    let _ = env.line("select orders --limit all --out all.jsonl --reason x").ok();
+    let frozen = std::fs::read_to_string(env.path("all.jsonl")).unwrap();
+    assert!(frozen.lines().nth(1).unwrap().contains("\"m1\""), "{frozen}");
+}

@@ -206,6 +206,13 @@ pub trait Relocate: Send + Sync {
         Ok(None)
     }
 
+    /// Looks whether a session could send to where copies go, as [`Self::begin`] will: a dry run promises no run that
+    /// cannot begin. Changes nothing.
+    ///
+    /// # Errors
+    /// `NotFound`: it is not there. `Denied`: whoever asks may not know.
+    async fn target(&self, channel: &Channel) -> Result<()>;
+
     /// Why the broker would not move this dead-letter queue by its own means, in words, all reasons: asked before anybody
     /// is, and before anything is recorded.
     async fn bulk_refusals(&self, _channel: &Channel) -> Result<Vec<String>> {

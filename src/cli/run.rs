@@ -12,7 +12,7 @@ use super::passes::Passes;
 use super::selecting::{Selecting, limit};
 use super::sending::{
     Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered, new_run_id,
-    prepare_error, queue_key, rate, rate_text,
+    prepare_error, queue_key, rate, rate_text, target_is_there,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
 use crate::broker::{Atomicity, Broker, Order, Task};
@@ -222,6 +222,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         frozen.stale(ctx, &prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
+    if args.dry_run {
+        target_is_there(&*broker, chosen, channel).await?;
+    }
     let place = broker.whereabouts();
     let source = match &frozen {
         Some(frozen) => frozen.shown.clone(),

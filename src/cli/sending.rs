@@ -287,6 +287,21 @@ pub fn lock(
     }
 }
 
+/// A dry run promises no run that cannot begin. Who may not ask learns it there.
+///
+/// # Errors
+/// [1]: copies cannot go where they should.
+pub async fn target_is_there(
+    broker: &dyn Broker,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+) -> Result<(), CommandError> {
+    match broker.target(channel).await {
+        Err(error) if error.kind != ErrorKind::Denied => Err(CommandError::broker(chosen.name(), &error)),
+        _ => Ok(()),
+    }
+}
+
 /// Opens the broker's session for a run.
 ///
 /// # Errors

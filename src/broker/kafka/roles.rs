@@ -289,6 +289,10 @@ impl Browse for Kafka {
 
 #[async_trait]
 impl Relocate for Kafka {
+    async fn target(&self, channel: &Channel) -> Result<()> {
+        Topic::read(&self.client, &names(channel).return_to).await.map(drop)
+    }
+
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
         let names = names(channel);
         let marks = provision::marks_of(&names);

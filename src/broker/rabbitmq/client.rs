@@ -11,7 +11,7 @@ use super::kind;
 use super::letters::Letters;
 use super::look::Look;
 use super::management::Management;
-use super::relocate::{Run, Start};
+use super::relocate::{self, Run, Start};
 use super::routes;
 use super::settings::Settings;
 use super::state::{QueueState, QueueType};
@@ -225,6 +225,19 @@ impl Relocate for Client {
         })
         .await?;
         Ok(Box::new(run))
+    }
+
+    async fn target(&self, channel: &Channel) -> Result<()> {
+        let checking = self.link.channel().await?;
+        let there = match kind::exchange(channel) {
+            None => feed::ready(&checking, &kind::RabbitKind.names(channel).return_to).await.map(drop),
+            Some(exchange) => relocate::exists(&checking, exchange).await,
+        };
+        // A queue that is not there closes it.
+        if checking.status().connected() {
+            close_channel(&checking).await?;
+        }
+        there
     }
 
     async fn reach(&self, channel: &Channel) -> Result<Option<String>> {

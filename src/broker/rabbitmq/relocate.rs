@@ -441,7 +441,7 @@ async fn give_back(reading: &mut Reading, queue: &str, limit: Option<u32>) -> Re
 }
 
 /// Looks whether an exchange is there, by a passive declare.
-async fn exists(channel: &Channel, exchange: &str) -> Result<()> {
+pub(super) async fn exists(channel: &Channel, exchange: &str) -> Result<()> {
     let action = || format!("send to exchange {exchange}");
     let name = wire::short(exchange).map_err(|why| BrokerError::new(ErrorKind::NotFound, action(), why))?;
     let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };

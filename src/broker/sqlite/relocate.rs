@@ -51,6 +51,16 @@ impl Relocate for Sqlite {
         })
         .await
     }
+
+    async fn target(&self, channel: &Channel) -> Result<()> {
+        let place = self.place.clone();
+        let target = kind::names(channel).return_to;
+        blocking(move || {
+            let Some(db) = place.read()? else { return Err(place.absent()) };
+            queues::get(&db, &target, &place.shown).map(drop)
+        })
+        .await
+    }
 }
 
 /// The session behind a lock: a call whose future was dropped still ends before the next one begins.

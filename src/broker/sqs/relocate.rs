@@ -63,17 +63,23 @@ pub(super) struct Session {
     dry_since: Option<Duration>,
 }
 
+/// Letters of a FIFO queue go to a FIFO queue, others to another.
+pub(super) fn same_kind(dead_letters: &Queue, target: &Queue) -> Result<()> {
+    if dead_letters.fifo == target.fifo {
+        return Ok(());
+    }
+    Err(BrokerError::new(
+        ErrorKind::Rejected,
+        format!("send from {} to {}", dead_letters.name, target.name),
+        "one is a FIFO queue and the other is not; group order would be lost or asked for in vain",
+    ))
+}
+
 impl Session {
     pub(super) async fn begin(client: &Client, dead_letters: &str, task: &Task) -> Result<Self> {
         let source = Queue::read(client, dead_letters).await?;
         let target = Queue::read(client, &task.target).await?;
-        if source.fifo != target.fifo {
-            return Err(BrokerError::new(
-                ErrorKind::Rejected,
-                format!("send from {dead_letters} to {}", task.target),
-                "one is a FIFO queue and the other is not; group order would be lost or asked for in vain",
-            ));
-        }
+        same_kind(&source, &target)?;
         if !task.snapshot.is_empty() && task.snapshot != source.identity() {
             return Err(BrokerError::new(
                 ErrorKind::Stale,

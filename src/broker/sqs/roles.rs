@@ -170,6 +170,13 @@ impl Relocate for Sqs {
         Ok(Box::new(session))
     }
 
+    async fn target(&self, channel: &Channel) -> Result<()> {
+        let names = names(channel);
+        let dead_letters = browse::Queue::read(&self.client, &names.dead_letter).await?;
+        let target = browse::Queue::read(&self.client, &names.return_to).await?;
+        relocate::same_kind(&dead_letters, &target)
+    }
+
     async fn bulk_refusals(&self, channel: &Channel) -> Result<Vec<String>> {
         let names = names(channel);
         let queue = browse::Queue::read(&self.client, &names.dead_letter).await?;

@@ -375,6 +375,10 @@ pub(super) fn raw(seq: u64, message: &Message) -> RawLetter {
 
 #[async_trait]
 impl Relocate for Hostile {
+    async fn target(&self, _channel: &Channel) -> Result<()> {
+        Ok(())
+    }
+
     async fn begin(&self, _channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
         let mut state = self.state();
         state.owner.clone_from(&task.owner);

@@ -462,3 +462,16 @@ fn o04_there_is_no_csv_and_json_lines_keep_what_a_spreadsheet_would_run() {
     let arrived: Vec<String> = shop.lying("orders").into_iter().map(|lying| lying.key.unwrap()).collect();
     assert_eq!(arrived, keys);
 }
+
+#[test]
+fn a_dry_run_promises_no_run_that_cannot_begin() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    shop.env.topology(&SHOP.replace("source: orders\n", "source: lost\n"));
+    let line = "run orders --limit all --any-origin --reason x";
+    let dry = shop.line(&format!("{line} --dry-run")).exits(1);
+    assert!(dry.err.contains("error: local could not open lost: no queue `lost` in redrive.db"), "{dry}");
+    let run = shop.line(&format!("{line} --yes")).exits(1);
+    assert!(run.err.contains("no queue `lost` in redrive.db"), "{run}");
+    assert_eq!(dry.err.lines().last(), Some("next  redrive plan"), "{dry}");
+}

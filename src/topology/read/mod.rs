@@ -52,6 +52,9 @@ pub(super) struct Reader<'a> {
     pub secret_places: Vec<Range<usize>>,
     /// Under `brokers:` an unset variable is a warning: a pull request has no secrets.
     in_brokers: bool,
+    /// In a block whose key was given before: its problems are found, its values are not taken, and what it lacks may
+    /// stand in the first one.
+    again: bool,
     unresolved: Vec<At<String>>,
 }
 
@@ -62,6 +65,7 @@ impl<'a> Reader<'a> {
             problems: Vec::new(),
             secret_places: Vec::new(),
             in_brokers: false,
+            again: false,
             unresolved: Vec::new(),
         }
     }
@@ -104,19 +108,19 @@ impl<'a> Reader<'a> {
                 }
                 continue;
             };
+            let again = seen.contains(&known.name);
             seen.push(known.name);
-            if fields.entries.iter().any(|(name, ..)| *name == known.name) {
-                continue;
-            }
             let brokers = top && known.name == "brokers";
             self.in_brokers |= brokers;
-            let checked = self.value(known, value, &key.span);
+            let checked = self.once_more(again, |reader| reader.value(known, value, &key.span));
             self.in_brokers &= !brokers;
-            if let Some(checked) = checked {
+            if let Some(checked) = checked.filter(|_| !again) {
                 fields.entries.push((known.name, key.span.clone(), checked));
             }
         }
-        for known in table.iter().filter(|known| known.required && !seen.contains(&known.name)) {
+        let lacks = |known: &&Key| known.required && !seen.contains(&known.name);
+        let told = if self.again { &[] } else { table };
+        for known in told.iter().filter(lacks) {
             self.problem(
                 Diagnostic::error(codes::MISSING, format!("{what} has no `{}`", known.name))
                     .at(place.clone(), format!("`{}` belongs here", known.name))
@@ -124,6 +128,18 @@ impl<'a> Reader<'a> {
             );
         }
         Some(fields)
+    }
+
+    /// Reads something of a key that may have been given before.
+    fn once_more<T>(&mut self, again: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = (self.again, again.then(|| self.unresolved.clone()));
+        self.again |= again;
+        let done = read(self);
+        self.again = outer.0;
+        if let Some(unresolved) = outer.1 {
+            self.unresolved = unresolved;
+        }
+        done
     }
 
     /// The entries of a map, those given twice reported.
@@ -197,9 +213,10 @@ impl<'a> Reader<'a> {
         }
         let mut named: Vec<(At<String>, Fields)> = Vec::new();
         for (name, value) in entries {
-            if named.iter().any(|(first, _)| first.value == name.value) || name.value == "<<" {
+            if name.value == "<<" {
                 continue;
             }
+            let again = named.iter().any(|(first, _)| first.value == name.value);
             if name.value.trim().is_empty() {
                 self.problem(
                     Diagnostic::error(codes::EMPTY, format!("a {what} has no name"))
@@ -217,7 +234,9 @@ impl<'a> Reader<'a> {
             }
             let outer = std::mem::take(&mut self.unresolved);
             let label = format!("{what} `{}`", name.value);
-            if let Some(mut fields) = self.table(table, value, &label, name.span.clone()) {
+            let fields =
+                self.once_more(again, |reader| reader.table(table, value, &label, name.span.clone()));
+            if let Some(mut fields) = fields.filter(|_| !again) {
                 fields.unresolved = std::mem::take(&mut self.unresolved);
                 named.push((name.clone(), fields));
             }
@@ -275,13 +294,15 @@ impl<'a> Reader<'a> {
         let entries = self.entries(node, &format!("`{}`", key.name))?;
         let mut map = Vec::new();
         for (name, value) in entries {
-            if name.value == "<<" || map.iter().any(|(first, _): &(At<String>, _)| first.value == name.value)
-            {
+            if name.value == "<<" {
                 continue;
             }
+            let again = map.iter().any(|(first, _): &(At<String>, _)| first.value == name.value);
             if value.is_null() {
                 self.problem(no_value(name));
-            } else if let Some(text) = self.scalar_text(&name.value, value) {
+            } else if let Some(text) = self.once_more(again, |reader| reader.scalar_text(&name.value, value))
+                && !again
+            {
                 map.push((name.clone(), text));
             }
         }
@@ -292,16 +313,18 @@ impl<'a> Reader<'a> {
         let entries = self.entries(node, &format!("`{}`", key.name))?;
         let mut map = Vec::new();
         for (name, value) in entries {
-            if name.value == "<<" || map.iter().any(|(first, _): &(At<String>, _)| first.value == name.value)
-            {
+            if name.value == "<<" {
                 continue;
             }
+            let again = map.iter().any(|(first, _): &(At<String>, _)| first.value == name.value);
             if value.is_null() {
                 self.problem(no_value(name));
                 continue;
             }
             let literal = !crate::redact::is_secret_name(&name.value);
-            if let Some(secret) = self.secret(&name.value, value, literal) {
+            if let Some(secret) = self.once_more(again, |reader| reader.secret(&name.value, value, literal))
+                && !again
+            {
                 map.push((name.clone(), secret));
             }
         }

@@ -69,6 +69,23 @@ fn y04_duplicate_keys_are_errors_that_name_both_lines_at_every_level() {
 }
 
 #[test]
+fn what_is_wrong_in_a_block_that_is_given_twice_is_found_in_the_same_go() {
+    let head = "version: 1\nbrokers: {local: {url: \"sqlite:a.db\"}}\nchannels:\n";
+    let again = |second: &str| codes_of(&loaded(&format!("{head}  a: {{source: a}}\n  a: {second}\n")));
+    assert_eq!(again("{bogus: 1}"), ["RD0104", "RD0107"]);
+    assert_eq!(again("{retry: {tiers: [{delay: soon}]}}"), ["RD0104", "RD0103"]);
+    assert_eq!(again("{owner: \"${NO_SUCH_VARIABLE}\"}"), ["RD0104", "RD0122"]);
+    // What it lacks may stand in the first one.
+    assert_eq!(again("{owner: me}"), ["RD0104"]);
+    for lines in ["redrive: {rate: 1/s}\nredrive: {bogus: 1}", "retry: {tiers: []}\nretry: {bogus: 1}"] {
+        assert!(codes_in_channel(lines).contains(&"RD0107"), "{lines}: {:?}", codes_in_channel(lines));
+    }
+    let twice = "version: 1\nbrokers: {m: {url: \"sqlite:a.db\"}, m: {url: \"sqlite:b.db\", bogus: 1}}\n\
+                 channels: {a: {source: a}}\nchannels: {b: {bogus: 1}}\n";
+    assert_eq!(codes_of(&loaded(twice)), ["RD0104", "RD0107", "RD0104", "RD0107"]);
+}
+
+#[test]
 fn y08_numbers_with_colons_zeros_and_exponents() {
     assert_eq!(codes_in_channel(&tier("1:30")), ["RD0103"]);
     assert_eq!(good(&in_channel("owner: 22:22")).channels[0].owner.as_ref().unwrap().value, "22:22");

@@ -140,11 +140,25 @@ fn wish(
     ledger.wish(row.n, wish).map_err(told)?;
     let word = if wish == Wish::Pause { "pause" } else { "stop" };
     ledger.event(row.n, ctx.clock.now(), &ctx.who, word, reason).map_err(told)?;
+    let next = ctx.command(&["runs", "show", &row.id]);
+    if ctx.ui.json() {
+        ctx.ui.document(&serde_json::json!({
+            "schema": "redrive.asked.v1",
+            "at": ctx.clock.now(),
+            "run": row.id,
+            "channel": row.channel,
+            "broker": row.broker,
+            "asked": word,
+            "reason": reason,
+            "next": next,
+        }));
+        return Ok(ExitCode::Done);
+    }
     ctx.ui.say_folded(
         format!("run {} was asked to {word}; it settles what is in flight and ends within seconds", row.id),
         2,
     );
-    ctx.ui.next(&ctx.command(&["runs", "show", &row.id]));
+    ctx.ui.next(&next);
     Ok(ExitCode::Done)
 }
 

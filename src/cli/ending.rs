@@ -73,6 +73,12 @@ fn why_of(end: &End, signal: Option<ExitCode>, ledger: &Ledger, run: i64) -> Res
         },
         Some(cause) => cause.words(),
         None if signal.is_some() => signalled().to_owned(),
+        None if end.gone > 0 => match end.not_seen {
+            0 => format!("letters left: {} gone from the queue", end.gone),
+            unseen => {
+                format!("letters left: {} gone from the queue, {unseen} not seen by the broker", end.gone)
+            }
+        },
         None if end.not_seen > 0 => format!("letters left: {} not seen by the broker", end.not_seen),
         None if end.unsettled > 0 => format!("letters left: {} moved, original not removed", end.unsettled),
         None if end.counts.untouched > 0 => format!("letters left: {} untouched", end.counts.untouched),
@@ -145,6 +151,8 @@ pub fn said(
     let next = match judged.state {
         RunState::Done => ctx.command(&["inspect", &context.channel]),
         RunState::Partial | RunState::Failed => ctx.command(&["runs", "show", &context.run]),
+        // The same again would find the same.
+        _ if end.gone > 0 && end.cause.is_none() => ctx.command(&["resume", &context.run, "--allow-stale"]),
         _ => ctx.command(&["resume", &context.run]),
     };
     let notes = ready.ledger.notes(ready.row.n, 0, screen::MOST_NOTES).unwrap_or_default();

@@ -98,7 +98,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 RunState::Done => Vec::new(),
                 _ if row.path == super::native::PATH => ctx.command(&["inspect", &row.channel]),
                 RunState::Running if alive => Vec::new(),
-                _ => what_is_left(ctx, &row),
+                _ => what_is_left(ctx, &ledger, &row),
             };
             screen::show(&mut ctx.ui, &ledger, &row, alive, full, ctx.clock.now(), &next).map_err(told)?;
             Ok(ExitCode::Done)
@@ -109,9 +109,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
 }
 
 /// What to type for what a run left: some of it a resume sends, some of it only another run.
-fn what_is_left(ctx: &Context, row: &RunRow) -> Vec<String> {
+fn what_is_left(ctx: &Context, ledger: &Ledger, row: &RunRow) -> Vec<String> {
     let counts = &row.counts;
-    if counts.untouched + counts.in_doubt + row.unsettled > 0 || row.state == RunState::Running {
+    let notes = ledger.note_counts(row.n).unwrap_or_default();
+    let gone = notes.iter().any(|(outcome, code, _)| outcome == "untouched" && code == "gone");
+    if gone && row.state == RunState::Stopped {
+        ctx.command(&["resume", &row.id, "--allow-stale"])
+    } else if counts.untouched + counts.in_doubt + row.unsettled > 0 || row.state == RunState::Running {
         ctx.command(&["resume", &row.id])
     } else if counts.failed > 0 {
         ctx.command(&["resume", &row.id, "--retry-failed"])

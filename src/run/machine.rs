@@ -143,6 +143,12 @@ impl Machine {
         self.letters.get(&seq).is_some_and(|letter| phases.contains(&letter.phase))
     }
 
+    /// Is it one that is to be sent, and was never tried: no original of a moved letter, no equal one, and no earlier try
+    /// may have arrived?
+    pub fn is_to_send(&self, seq: Seq) -> bool {
+        self.letters.get(&seq).is_some_and(|letter| letter.kind == Kind::Send && !letter.open)
+    }
+
     /// How many letters could go at once: what to ask the pace for.
     pub fn could_send(&self) -> usize {
         if self.stop.is_some() || self.backoff || !self.staged.is_empty() {

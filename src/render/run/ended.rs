@@ -137,10 +137,21 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
             screen.queue,
             count(untouched, "letter", "letters")
         ));
-    } else if untouched > 0 {
+        return ui.next(it.next);
+    }
+    let gone = it.end.gone;
+    if gone > 0 {
+        ui.note(format!(
+            "{} gone from {}, and not by this run. resume --allow-stale skips {} and lets what waits behind go on.",
+            count(gone, "letter is", "letters are"),
+            screen.queue,
+            if gone == 1 { "it" } else { "them" },
+        ));
+    }
+    if untouched > gone {
         ui.note(format!(
             "The {} as they were. To go on:",
-            count(untouched, "untouched letter is", "untouched letters are")
+            count(untouched - gone, "untouched letter is", "untouched letters are")
         ));
     }
     ui.next(it.next);
@@ -183,6 +194,7 @@ fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
         }
         (None, _) => {
             let why = match end.not_seen {
+                0 if end.gone > 0 => format!("{} gone", count(end.gone, "letter is", "letters are")),
                 0 => "not all could be done".to_owned(),
                 unseen => format!("{} were not seen by the broker", count(unseen, "letter", "letters")),
             };

@@ -24,6 +24,18 @@ pub(super) enum Unfit {
     Changed,
 }
 
+impl Unfit {
+    /// As a refusal has it: code and words.
+    pub(super) fn words(self) -> (String, String) {
+        match self {
+            Self::Refused(why) => ("refused".to_owned(), why),
+            Self::Changed => {
+                ("changed".to_owned(), "its body is not what it was when it was selected".to_owned())
+            }
+        }
+    }
+}
+
 impl Engine<'_> {
     pub(super) async fn carry_out(&mut self, action: Action) -> Result<(), EngineError> {
         match action {
@@ -166,8 +178,8 @@ impl Engine<'_> {
                     }
                 }
             };
-            if matches!(copy, Copy::Changed) {
-                // Not what was frozen: given back, and named.
+            if matches!(copy, Copy::Changed) && !self.machine.is_to_send(seq) {
+                // Not what is to be taken out of the queue unsent: given back, and named.
                 changed.push(receipt);
                 missing.push((seq, Absent::Other));
                 continue;
@@ -353,11 +365,7 @@ impl Engine<'_> {
         }
         let mut replies: Vec<(u64, Reply)> = Vec::with_capacity(publish.len());
         for (seq, why) in unfit {
-            let why = match why {
-                Unfit::Refused(why) => why,
-                Unfit::Changed => "it is not what was frozen".to_owned(),
-            };
-            self.refusals.insert(seq, ("refused".to_owned(), why));
+            self.refusals.insert(seq, why.words());
             replies.push((seq, Reply::Permanent));
         }
         let mut answers = answers.into_iter();

@@ -72,6 +72,8 @@ pub struct End {
     pub taken_as_gone: u64,
     /// Not visible to the broker when they were wanted.
     pub not_seen: u64,
+    /// Gone when they were wanted, as the broker can tell, and nobody has said that they may be passed.
+    pub gone: u64,
     /// Died again by now, where looking costs nothing.
     pub refailed: Option<u64>,
     /// Why nobody knows, if looking for them failed.
@@ -147,7 +149,8 @@ impl Engine<'_> {
             unsettled: tally.unsettled,
             unseen: tally.unseen,
             taken_as_gone: tally.taken_as_gone,
-            not_seen: tally.not_seen,
+            not_seen: tally.not_seen.saturating_sub(tally.gone),
+            gone: tally.gone,
             refailed: self.refailed.all,
             refailed_fault: self.refailed.fault,
             took,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::super::machine::{FateOf, Reply};
-use super::actions::Unfit;
 use super::record::words_of;
 use super::{Cause, Engine, EngineError};
 use crate::broker::{
@@ -118,26 +117,15 @@ impl Engine<'_> {
         let picked = self.job.clock.elapsed();
         self.copies_of(&batch).await;
         let (ready, unfit) = self.outgoing(&batch);
-        let mut changed = Vec::new();
         let mut fates: Vec<(u64, FateOf)> = Vec::new();
         let mut barred: Vec<String> = Vec::new();
         for (seq, why) in unfit {
             if let Some(group) = self.lines.get(&seq).and_then(|line| line.group.clone()) {
                 barred.push(group);
             }
-            match why {
-                Unfit::Refused(why) => {
-                    self.refusals.insert(seq, ("refused".to_owned(), why));
-                    fates.push((seq, FateOf::Refused));
-                }
-                // Given back, and after some more claims named as not seen.
-                Unfit::Changed => {
-                    changed.extend(self.hand.remove(&seq).map(|hand| hand.receipt));
-                    fates.push((seq, FateOf::Lost));
-                }
-            }
+            self.refusals.insert(seq, why.words());
+            fates.push((seq, FateOf::Refused));
         }
-        self.give_back(&changed).await;
         // A batch whose first letter dropped out is not sent without it (m23).
         let (go, stay): (Vec<Outgoing>, Vec<Outgoing>) = ready.into_iter().partition(|outgoing| {
             outgoing.group.as_ref().is_none_or(|group| !barred.contains(group)) || super::mutated("m23")

@@ -56,9 +56,10 @@ struct Seen {
 }
 
 impl Look {
-    /// Is every letter there that was got, and no other missing?
+    /// Is every letter as it was frozen that was got, and no other missing?
     fn is_plain(&self) -> bool {
-        self.result.as_ref().is_ok_and(|seen| seen.missing.is_empty())
+        let as_frozen = |(.., copy): &(u64, Receipt, Position, Copy)| !matches!(copy, Copy::Changed);
+        self.result.as_ref().is_ok_and(|seen| seen.missing.is_empty() && seen.got.iter().all(as_frozen))
     }
 }
 
@@ -184,14 +185,21 @@ impl Engine<'_> {
         self.claims_made += 1;
         let (claim, until) = (self.claims_made, at + self.job.settings.claim_for);
         let mut got = Vec::with_capacity(seen.len());
+        let mut changed = Vec::new();
         for (seq, receipt, position, copy) in seen {
+            if matches!(copy, Copy::Changed) && !self.machine.is_to_send(seq) {
+                // Not what is to be taken out of the queue unsent.
+                changed.push((seq, Absent::Other));
+                continue;
+            }
             self.hand.insert(seq, InHand { receipt, position, copy, until, claim });
             got.push(seq);
         }
-        let missing: Vec<(u64, Absent)> = match missing.is_empty() {
+        let mut missing: Vec<(u64, Absent)> = match missing.is_empty() {
             true => Vec::new(),
             false => self.what_is_missing(&missing).await,
         };
+        missing.extend(changed);
         self.machine.claimed(&asked, &got, &missing, exhausted && all);
     }
 

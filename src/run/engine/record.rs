@@ -135,7 +135,8 @@ fn entry<'l>(
         Write::MovedBefore => (Some(LetterState::Gone), 0, Some(("skipped", "moved_before", None, None))),
         Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
         Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
-        Write::NotSeen => (None, 0, Some(("untouched", "not_seen", None, None))),
+        Write::NotSeen { gone: false } => (None, 0, Some(("untouched", "not_seen", None, None))),
+        Write::NotSeen { gone: true } => (None, 0, Some(("untouched", "gone", None, None))),
     };
     // What is sent is the body as it was frozen: rule 4.
     Entry { line, state, attempt, hash: line.body.as_deref(), note }

@@ -69,8 +69,10 @@ impl Machine {
                 self.leave(seq, group);
             }
             Kind::Send | Kind::Twin { .. } => {
+                let gone = why == Absent::Gone;
                 self.tally.not_seen += 1;
-                self.finish(seq, Write::NotSeen);
+                self.tally.gone += u64::from(gone);
+                self.finish(seq, Write::NotSeen { gone });
                 self.hold(group, seq);
             }
         }

@@ -326,7 +326,7 @@ impl Machine {
         self.to_settle.remove(seq);
         if twin {
             self.tally.not_seen += 1;
-            self.pending.push((seq, Write::NotSeen));
+            self.pending.push((seq, Write::NotSeen { gone: false }));
         }
     }
 

@@ -100,8 +100,11 @@ pub enum Write {
         /// The letter that holds the group.
         behind: Seq,
     },
-    /// Not visible: perhaps held by somebody else.
-    NotSeen,
+    /// Not there when it was wanted: left as it is for a person to decide.
+    NotSeen {
+        /// The broker can tell that it is gone; else perhaps somebody else holds it.
+        gone: bool,
+    },
 }
 
 /// What the driver has to do.
@@ -242,6 +245,8 @@ pub struct Tally {
     pub in_doubt: u64,
     /// Not seen.
     pub not_seen: u64,
+    /// Of those, gone as the broker says.
+    pub gone: u64,
     /// Of the unsettled, originals that were looked for and not seen.
     pub unseen: u64,
     /// Of the moved, originals that were not seen and a person says are gone.

@@ -413,7 +413,7 @@ impl World {
                 }
                 Write::Gone | Write::MovedBefore => (LetterState::Gone, attempt),
                 Write::Twin => (LetterState::Twin, attempt),
-                Write::Held { .. } | Write::NotSeen => continue,
+                Write::Held { .. } | Write::NotSeen { .. } => continue,
             };
             self.ledger.insert(*seq, entry);
         }

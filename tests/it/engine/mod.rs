@@ -6,6 +6,7 @@ mod doubt;
 mod relay;
 mod runs;
 mod screens;
+mod stale;
 mod trim;
 mod typed;
 mod unproved;

@@ -95,7 +95,7 @@ impl Frozen {
         prepared: &Prepared,
         allowed: bool,
         typed: &[String],
-        who_moved: impl FnOnce() -> Option<String>,
+        who_moved: impl FnOnce() -> Option<(String, u64)>,
     ) -> Result<(), CommandError> {
         let Some(found) = prepared.found else { return Ok(()) };
         if found.gone + found.changed == 0 || allowed {
@@ -103,7 +103,16 @@ impl Frozen {
         }
         let mut what = Vec::new();
         if found.gone > 0 {
-            let moved = who_moved().map(|run| format!(", moved by {run}")).unwrap_or_default();
+            let moved = match who_moved() {
+                None => String::new(),
+                Some((runs, moved)) if moved >= found.gone => format!(", moved by {runs}"),
+                Some((runs, moved)) => {
+                    let others = found.gone - moved;
+                    format!(
+                        ", {moved} of them moved by {runs} and {others} by none that this ledger knows of"
+                    )
+                }
+            };
             let named = first_of(prepared.summary.named(Why::Gone), found.gone);
             what.push(format!("{} of {} letters are gone{moved}: {named}", found.gone, self.count));
         }
@@ -128,17 +137,21 @@ impl Frozen {
     }
 }
 
-/// Who moved letters of a manifest since it was frozen, as far as this ledger knows.
-pub fn who_moved(ledger: &Path, key: &str, frozen: &Frozen) -> Option<String> {
+/// Who moved letters of a manifest that are gone since it was frozen, and how many of them, as far as this ledger
+/// knows. What it does not know of may have been deleted by anybody.
+pub fn who_moved(ledger: &Path, key: &str, frozen: &Frozen, prepared: &Prepared) -> Option<(String, u64)> {
     let ledger = Ledger::look(ledger).ok().flatten()?;
     let moved = ledger.moved_before(key, frozen.head.at).ok()?;
     let mut reader = Reader::open(&frozen.path).ok()?;
     let mut runs = std::collections::BTreeMap::<String, u64>::new();
     while let Ok(Some(line)) = reader.next_line() {
-        if let Some(run) = moved.by(line.position.as_str()) {
+        if let Some(run) = moved.by(line.position.as_str())
+            && prepared.is_gone(line.position.as_str())
+        {
             *runs.entry(run.to_owned()).or_default() += 1;
         }
     }
+    let letters = runs.values().sum();
     let words: Vec<String> = match runs.len() {
         0 => return None,
         1 => runs.into_keys().map(|run| format!("run {run}")).collect(),
@@ -148,7 +161,7 @@ pub fn who_moved(ledger: &Path, key: &str, frozen: &Frozen) -> Option<String> {
             told.chain(more).collect()
         }
     };
-    Some(words.join(", "))
+    Some((words.join(", "), letters))
 }
 
 impl Drop for Frozen {

@@ -219,7 +219,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     .await?;
     if let Some(frozen) = &frozen {
         frozen.same_queue(ctx, &prepared)?;
-        frozen.stale(ctx, &prepared, args.allow_stale, &typed, || who_moved(&ledger_at, &key, frozen))?;
+        frozen.stale(ctx, &prepared, args.allow_stale, &typed, || {
+            who_moved(&ledger_at, &key, frozen, &prepared)
+        })?;
     }
     let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
     if args.dry_run {

@@ -235,6 +235,15 @@ impl Scratch {
         Ok(Some(same))
     }
 
+    /// Was the line of the manifest at this position looked for in vain?
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn was_gone(&self, position: &str) -> Result<bool> {
+        let mut query = self.sql.prepare_cached("SELECT 1 FROM m WHERE position = ?1 AND found = 0")?;
+        Ok(query.exists([position])?)
+    }
+
     /// How the manifest's lines were found; those that are gone become lines of the index, kept as gone.
     ///
     /// # Errors

@@ -283,6 +283,11 @@ fn tell(counts: &mut HashMap<String, u64>, words: String) {
 }
 
 impl Prepared {
+    /// Is the manifest's letter at this position gone, as far as can be told?
+    pub fn is_gone(&self, position: &str) -> bool {
+        self.scratch.was_gone(position).unwrap_or(false)
+    }
+
     /// Writes the selection down as it will be sent. Gives the number of letters.
     ///
     /// # Errors

@@ -73,6 +73,23 @@ fn a_run_that_nobody_knows_is_told_what_is_near() {
 }
 
 #[test]
+fn a_letter_that_no_run_moved_is_not_put_down_to_one() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let _ = shop.line("select orders --limit all --out m.jsonl --reason INC-1").ok();
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.execute("DELETE FROM letter WHERE id = (SELECT min(id) FROM letter)", []).unwrap();
+    let _ = shop.line("run orders --limit 1 --rate 1000/s --reason x --yes").ok();
+    let run = shop.latest();
+    let stale = shop.line("run m.jsonl --yes");
+    assert_eq!(stale.code, Some(4), "{stale}");
+    let words = format!(
+        "2 of 3 letters are gone, 1 of them moved by run {run} and 1 by none that this ledger knows of: m1, m2"
+    );
+    assert!(stale.says(&words), "{stale}");
+}
+
+#[test]
 fn a_stale_manifest_names_the_run_that_moved_its_letters() {
     let shop = Shop::new();
     shop.bury_many(6);

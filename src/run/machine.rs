@@ -450,6 +450,10 @@ impl Machine {
                 None => self.answer(*seq, Reply::Unknown { resend: false }),
             }
         }
+        // What undid it may last, as a full disk does: tried again after a pause, whose cause is told.
+        if !back.is_empty() {
+            self.one_more_transient();
+        }
         // Together: of several letters of a group the first may go again, once none of them is in flight any more.
         self.all_back(&back);
     }

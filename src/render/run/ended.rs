@@ -341,6 +341,7 @@ pub fn reason(code: &str) -> &str {
     match code {
         "behind" => "behind a letter that stays, as shown before",
         "behind_in_run" => "behind a letter that failed, is in doubt or was not seen in this run",
+        "twin_stays" => "equal to a letter that did not arrive in this run, so they stay too (--dedupe)",
         "conflict" => "with an event id that another body has too",
         "open_elsewhere" => "left open by another run",
         "max_redrives" => "redriven as often as allowed",

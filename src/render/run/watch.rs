@@ -27,6 +27,14 @@ pub struct Watch<'a> {
     stopping: bool,
     yielded: bool,
     in_hand: usize,
+    moved: u64,
+    trouble: Option<Trouble>,
+}
+
+/// What a run waits for, until the next letter is moved.
+struct Trouble {
+    what: String,
+    moved: u64,
 }
 
 /// A watch that is told from two sides: by the run, and by who asks it to stop while a call of the broker keeps it.
@@ -74,6 +82,8 @@ impl<'a> Watch<'a> {
             stopping: false,
             yielded: false,
             in_hand: 0,
+            moved: 0,
+            trouble: None,
         }
     }
 
@@ -178,7 +188,12 @@ impl<'a> Watch<'a> {
         let rate = progress.rate;
         // What the first moments give says nothing about the others.
         let hidden = progress.dry.filter(|dry| *dry >= HIDDEN);
-        let pace = match hidden.is_none() && rate > 0.0 && progress.took >= Duration::from_secs(1) {
+        self.moved = progress.moved_now;
+        if self.trouble.as_ref().is_some_and(|trouble| trouble.moved != self.moved) {
+            self.trouble = None;
+        }
+        let waiting = hidden.is_some() || self.trouble.is_some();
+        let pace = match !waiting && rate > 0.0 && progress.took >= Duration::from_secs(1) {
             true => {
                 let seconds = Duration::from_secs((left as f64 / rate).ceil() as u64);
                 format!(" · {rate:.1}/s · {} left", rough(seconds))
@@ -203,6 +218,7 @@ impl<'a> Watch<'a> {
             let queue = &self.screen.queue;
             format!("nothing of {queue} for {}: another reader, or a process that died, hides it", rough(dry))
         });
+        let waits = waits.or_else(|| self.trouble.as_ref().map(|trouble| format!("waits: {}", trouble.what)));
         let outcomes = match progress.yields_to {
             None => outcomes,
             Some(overdue) => format!("{outcomes} · waits for the relay, {} overdue", number(overdue)),
@@ -230,8 +246,15 @@ impl Observer for Watch<'_> {
                 self.show(progress);
             }
             Event::Trouble { what, wait } => {
-                self.progress.clear(self.ui);
-                self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
+                // A cause is said once; then it stands with the figures until something moves. What was being
+                // done, before the colon, differs from try to try.
+                let cause = |what: &str| what.split_once(": ").map(|(_, cause)| cause.to_owned());
+                let known = self.trouble.as_ref().is_some_and(|before| cause(&before.what) == cause(what));
+                if !known {
+                    self.progress.clear(self.ui);
+                    self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
+                }
+                self.trouble = Some(Trouble { what: (*what).to_owned(), moved: self.moved });
                 self.emit(json!({"event": "trouble", "what": what, "wait_ms": wait.as_millis() as u64}));
             }
             Event::Yielding { overdue, yields } => {

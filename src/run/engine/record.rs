@@ -134,6 +134,7 @@ fn entry<'l>(
         Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),
         Write::MovedBefore => (Some(LetterState::Gone), 0, Some(("skipped", "moved_before", None, None))),
         Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
+        Write::Held { .. } if line.twin_of.is_some() => (None, 0, Some(("held", "twin_stays", None, behind))),
         Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
         Write::NotSeen { gone: false } => (None, 0, Some(("untouched", "not_seen", None, None))),
         Write::NotSeen { gone: true } => (None, 0, Some(("untouched", "gone", None, None))),

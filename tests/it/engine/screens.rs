@@ -110,6 +110,37 @@ fn at_a_terminal_a_second_ctrl_c_leaves_at_once_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_transaction_that_never_comes_about_is_told_with_its_cause_and_no_time_left() {
+    let shop = Shop::new();
+    shop.bury_many(60);
+    // Like a full disk: every commit fails, for as long as the switch is on.
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.execute_batch(
+        "CREATE TABLE switch (on_off INTEGER); INSERT INTO switch VALUES (0);
+         CREATE TABLE never (id INTEGER REFERENCES letter (id) DEFERRABLE INITIALLY DEFERRED);
+         CREATE TRIGGER full AFTER INSERT ON mark WHEN (SELECT on_off FROM switch)
+         BEGIN INSERT INTO never VALUES (-1); END;",
+    )
+    .unwrap();
+    let run = ["run", "orders", "--limit", "all", "--rate", "20/s", "--reason", "x", "--yes", "--events", "e.jsonl"];
+    let mut sitting = shop.env.sit(&run, 100);
+    sitting.wait_for("left");
+    db.execute_batch("UPDATE switch SET on_off = 1").unwrap();
+    sitting.wait_for("waits: ");
+    sitting.watches(Duration::from_millis(1_500));
+    db.execute_batch("UPDATE switch SET on_off = 0").unwrap();
+    let (screen, code) = sitting.end();
+    let text = screen.rows().join("\n");
+    assert_eq!(code, Some(0), "{text}");
+    // Once, though it was tried several times; the events have each.
+    assert_eq!(text.matches("FOREIGN KEY constraint failed; trying again").count(), 1, "{text}");
+    let events = std::fs::read_to_string(shop.env.path("e.jsonl")).unwrap();
+    let troubles: Vec<&str> = events.lines().filter(|line| line.contains("\"trouble\"")).collect();
+    assert!(troubles.len() > 2 && troubles[0].contains("FOREIGN KEY constraint failed"), "{events}");
+    assert_eq!(shop.lying("orders").len(), 60);
+}
+
+#[test]
 fn at_a_narrow_terminal_no_row_wraps_by_itself() {
     let shop = Shop::new();
     shop.bury_many(60);

@@ -166,6 +166,10 @@ pub struct Capabilities {
     /// May a letter that it deleted be handed out again, its answer notwithstanding? Then the ledger is asked
     /// what earlier runs have moved.
     pub deleted_returns: bool,
+    /// Can a copy keep the time at which its message was first published (`run --keep-timestamp`)?
+    pub keeps_times: bool,
+    /// Can the messages that came after a letter be seen where it died (`--skip-overtaken`)?
+    pub sees_later: bool,
     /// Does it need a written `return_to`, because the source reaches every reader (design §3)?
     pub fan_out: bool,
     /// Does it enforce `retention` on the dead-letter queue?

@@ -175,6 +175,14 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         .hint("What a run has moved is not there any more. What is there:")
         .next(ctx.command(&["inspect", &channel.name.value])));
     }
+    if args.keep_timestamp && !capabilities.keeps_times {
+        return Err(CommandError::refused(format!(
+            "--keep-timestamp: a copy has the time at which {} takes it",
+            chosen.title()
+        ))
+        .hint("Nothing was sent. Without it the first time stands in a header of the copy; what is there:")
+        .next(ctx.command(&["inspect", &channel.name.value])));
+    }
     if !args.dry_run {
         chosen.may_change(typed.clone())?;
     }

@@ -177,6 +177,12 @@ pub async fn look_through(
         None => announce_cost(ctx, broker, chosen, channel).await?,
         Some(_) => receives::guard(ctx, broker, chosen, channel).await?,
     };
+    if judging.skip_overtaken && !capabilities.sees_later && pass.is_none() {
+        ctx.ui.note(format!(
+            "--skip-overtaken leaves nothing at {}: it cannot show what came after a letter where it died.",
+            chosen.title()
+        ));
+    }
     let request = Request {
         channel,
         names: &names,

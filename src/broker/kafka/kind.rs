@@ -49,6 +49,8 @@ impl Kind for KafkaKind {
             deletes: false,
             trims: true,
             deleted_returns: false,
+            keeps_times: true,
+            sees_later: true,
             fan_out: true,
             enforces_retention: true,
             served_by: &[ServedBy::Relay, ServedBy::Consumer],

@@ -65,6 +65,8 @@ impl Kind for RabbitKind {
             deletes: true,
             trims: false,
             deleted_returns: false,
+            keeps_times: false,
+            sees_later: false,
             fan_out: false,
             enforces_retention: false,
             served_by: &[ServedBy::Broker, ServedBy::Consumer],

@@ -48,6 +48,8 @@ impl Kind for SqliteKind {
             deletes: true,
             trims: true,
             deleted_returns: false,
+            keeps_times: false,
+            sees_later: false,
             fan_out: false,
             enforces_retention: true,
             served_by: &[ServedBy::Relay, ServedBy::Consumer],

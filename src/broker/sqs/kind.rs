@@ -79,6 +79,8 @@ impl Kind for SqsKind {
             trims: false,
             // A standard queue deletes on several servers, and one of them may have been away.
             deleted_returns: !fifo,
+            keeps_times: false,
+            sees_later: false,
             fan_out: false,
             enforces_retention: true,
             served_by: &[ServedBy::Relay, ServedBy::Consumer],

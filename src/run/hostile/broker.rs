@@ -355,6 +355,8 @@ impl Hostile {
             deletes: true,
             trims: false,
             deleted_returns: shape == Shape::NoProof,
+            keeps_times: false,
+            sees_later: false,
             fan_out: false,
             enforces_retention: false,
             served_by: &[],

@@ -163,7 +163,7 @@ fn what_was_typed_is_typed_again_in_the_next_command() {
     let shop = Shop::new();
     shop.bury_many(3);
     let options = "--limit all --rate 10/s --ramp 1s --max-errors 3 --stop-on-refail off --take-over --events e.jsonl \
-                   --ledger ledger.db --dedupe --order none --trim --keep-timestamp --without-lookup";
+                   --ledger ledger.db --dedupe --order none --trim --without-lookup";
     let sorted = |words: &[&str]| {
         let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         words.sort();
@@ -381,6 +381,46 @@ fn only_what_lies_in_the_queue_is_said_to_stay_there() {
     let run = shop.line("run orders --limit all --dedupe --rate 1000/s --reason x --yes").exits(11);
     assert!(shop.lying("orders.dlq").is_empty());
     assert!(run.says("2 moved, none stays in orders.dlq"), "{run}");
+}
+
+#[test]
+fn an_equal_letter_stays_with_its_other_half_and_says_that() {
+    let shop = Shop::new();
+    let grouped = |n| super::letter(Some("A".to_owned()), n);
+    shop.bury(&[grouped(0), grouped(1), super::letter(None, 1)]);
+    let run = [
+        "run",
+        "orders",
+        "--limit",
+        "all",
+        "--where",
+        "id != \"ev-0\"",
+        "--dedupe",
+        "--reason",
+        "x",
+        "--yes",
+    ];
+    let run = shop.env.run(&run).exits(11);
+    assert!(
+        run.says("1 equal to a letter that did not arrive in this run, so they stay too (--dedupe)"),
+        "{run}"
+    );
+    assert!(!run.says("behind a letter that failed"), "{run}");
+    assert_eq!(shop.lying("orders.dlq").len(), 3);
+}
+
+#[test]
+fn a_flag_for_which_the_broker_has_no_use_does_not_pass_in_silence() {
+    let shop = Shop::new();
+    shop.bury_many(2);
+    for end in ["--dry-run", "--yes"] {
+        let line = format!("run orders --limit all --reason x {end}");
+        let refused = shop.line(&format!("{line} --keep-timestamp")).exits(4);
+        assert!(refused.says("--keep-timestamp: a copy has the time at which "), "{refused}");
+        let noted = shop.line(&format!("{line} --skip-overtaken")).ok();
+        assert!(noted.says("note --skip-overtaken leaves nothing at "), "{noted}");
+    }
+    assert_eq!(shop.line("runs list -o json").ok().json()["runs"].as_array().unwrap().len(), 1);
 }
 
 #[test]

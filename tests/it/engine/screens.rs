@@ -122,7 +122,9 @@ fn a_transaction_that_never_comes_about_is_told_with_its_cause_and_no_time_left(
          BEGIN INSERT INTO never VALUES (-1); END;",
     )
     .unwrap();
-    let run = ["run", "orders", "--limit", "all", "--rate", "20/s", "--reason", "x", "--yes", "--events", "e.jsonl"];
+    let run = [
+        "run", "orders", "--limit", "all", "--rate", "20/s", "--reason", "x", "--yes", "--events", "e.jsonl",
+    ];
     let mut sitting = shop.env.sit(&run, 100);
     sitting.wait_for("left");
     db.execute_batch("UPDATE switch SET on_off = 1").unwrap();

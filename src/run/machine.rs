@@ -367,7 +367,10 @@ impl Machine {
 
     /// What became of each letter of a transaction, in the batch's order.
     pub fn transferred(&mut self, fates: &[(Seq, FateOf)]) {
-        self.transient = 0;
+        // What a letter of its own kept back says nothing about the broker: pauses between tries still grow.
+        if fates.iter().any(|(_, fate)| matches!(fate, FateOf::Moved | FateOf::Lost)) {
+            self.transient = 0;
+        }
         for (seq, fate) in fates {
             match fate {
                 FateOf::Moved => self.moved(*seq),

@@ -159,17 +159,21 @@ impl Ledger {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// How many letters runs of `channel` on `broker` have moved since `since`, and how many of them are
-    /// known to have died again.
+    /// How many letters runs of `channel` on `broker` that began since `since` have moved, and how many of them had died
+    /// again when their run ended: `None` if one of these runs does not say, or goes on.
     ///
     /// # Errors
     /// The database's.
-    pub fn moved_since(&self, channel: &str, broker: &str, since: Time) -> Result<(u64, u64)> {
+    pub fn moved_since(&self, channel: &str, broker: &str, since: Time) -> Result<(u64, Option<u64>)> {
         Ok(self.sql.query_row(
-            "SELECT coalesce(sum(moved), 0), coalesce(sum(refailed), 0) FROM runs \
+            "SELECT coalesce(sum(moved), 0), \
+             CASE WHEN count(*) FILTER (WHERE moved > 0 AND refailed IS NULL) = 0 THEN coalesce(sum(refailed), 0) END FROM runs \
              WHERE channel = ?1 AND broker = ?2 AND started >= ?3",
             params![channel, broker, since.millis()],
-            |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs())),
+            |row| {
+                let refailed: Option<i64> = row.get(1)?;
+                Ok((row.get::<_, i64>(0)?.unsigned_abs(), refailed.map(i64::unsigned_abs)))
+            },
         )?)
     }
 }

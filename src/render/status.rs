@@ -32,15 +32,15 @@ pub struct Status {
 pub struct PastHour {
     /// Letters that they moved.
     pub moved: u64,
-    /// Those of them that died again, as far as is known.
-    pub refailed: u64,
+    /// Those of them that had died again when their run ended; who looks afterwards is not told. `None`: not known of all.
+    pub refailed: Option<u64>,
     /// Letters that came, by the change of depth, where it is known for the hour.
     pub new: Option<u64>,
 }
 
 impl PastHour {
     /// Of what was moved, and the change of depth since an earlier look.
-    pub fn of((moved, refailed): (u64, u64), growth: Option<Growth>, now: Time) -> Self {
+    pub fn of((moved, refailed): (u64, Option<u64>), growth: Option<Growth>, now: Time) -> Self {
         let of_hour = growth.filter(|growth| is_hour(growth.since, now));
         let new = of_hour.and_then(|growth| growth.change.checked_add_unsigned(moved));
         Self { moved, refailed, new: new.map(|new| u64::try_from(new).unwrap_or(0)) }
@@ -49,7 +49,11 @@ impl PastHour {
     fn words(self) -> String {
         let new = self.new.map(|new| format!(", about {} new", number(new))).unwrap_or_default();
         let moved = number(self.moved);
-        format!("Past hour: {moved} moved by runs{new}, {} re-failed so far.", number(self.refailed))
+        let refailed = match self.refailed {
+            None => "how many re-failed is not known".to_owned(),
+            Some(letters) => format!("{} re-failed before their run ended", number(letters)),
+        };
+        format!("Past hour: {moved} moved by runs{new}, {refailed}.")
     }
 }
 
@@ -436,13 +440,16 @@ mod tests {
     fn what_came_within_the_hour_is_what_is_left_and_what_was_moved() {
         let now = Time::from_seconds(100_000);
         let growth = |back: i64, change| Some(Growth { since: Time::from_seconds(100_000 - back), change });
-        let hour = PastHour::of((161, 6), growth(3_590, -154), now);
-        assert_eq!(hour.words(), "Past hour: 161 moved by runs, about 7 new, 6 re-failed so far.");
-        assert_eq!(PastHour::of((161, 6), growth(9_000, -154), now).new, None);
+        let hour = PastHour::of((161, Some(6)), growth(3_590, -154), now);
         assert_eq!(
-            PastHour::of((3, 0), None, now).words(),
-            "Past hour: 3 moved by runs, 0 re-failed so far."
+            hour.words(),
+            "Past hour: 161 moved by runs, about 7 new, 6 re-failed before their run ended."
         );
-        assert_eq!(PastHour::of((3, 0), growth(3_600, -9), now).new, Some(0));
+        assert_eq!(PastHour::of((161, Some(6)), growth(9_000, -154), now).new, None);
+        assert_eq!(
+            PastHour::of((3, None), None, now).words(),
+            "Past hour: 3 moved by runs, how many re-failed is not known."
+        );
+        assert_eq!(PastHour::of((3, Some(0)), growth(3_600, -9), now).new, Some(0));
     }
 }

@@ -76,9 +76,12 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     match what {
         What::List { channel, limit } => {
             let mut rows = match &ledger {
-                Some(ledger) => ledger.runs(channel.as_deref(), limit).map_err(told)?,
+                // One more than is shown tells whether there are more.
+                Some(ledger) => ledger.runs(channel.as_deref(), limit.saturating_add(1)).map_err(told)?,
                 None => Vec::new(),
             };
+            let more = rows.len() > limit;
+            rows.truncate(limit);
             let alive: Vec<bool> = rows.iter().map(|row| is_alive(ledger.as_ref(), row)).collect();
             if let Some(ledger) = &ledger {
                 for (row, alive) in rows.iter_mut().zip(&alive) {
@@ -86,7 +89,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 }
             }
             let next = rows.first().map(|row| ctx.command(&["runs", "show", &row.id])).unwrap_or_default();
-            screen::list(&mut ctx.ui, &rows, &alive, ctx.clock.now(), &next);
+            screen::list(&mut ctx.ui, &rows, &alive, more, ctx.clock.now(), &next);
             Ok(ExitCode::Done)
         }
         What::Show { run, full } => {

@@ -21,8 +21,8 @@ fn plain(text: impl Into<String>) -> Cell {
     Cell::new(text, Style::Plain)
 }
 
-/// `runs list`.
-pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time, next: &[String]) {
+/// `runs list`; `more`: earlier ones are left out.
+pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], more: bool, now: Time, next: &[String]) {
     if ui.json() {
         let runs: Vec<_> = rows
             .iter()
@@ -38,7 +38,8 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time, next: &[Str
                 run
             })
             .collect();
-        let document = json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "next": next});
+        let document =
+            json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "more": more, "next": next});
         return ui.document(&document);
     }
     if rows.is_empty() {
@@ -71,6 +72,9 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], now: Time, next: &[Str
         ]);
     }
     ui.table(&table);
+    if more {
+        ui.note(format!("The latest {} shown, there are more (--limit N).", number(rows.len() as u64)));
+    }
 }
 
 /// `runs show`.

@@ -29,6 +29,12 @@ impl Count {
     }
 }
 
+/// `1 letter is`, `2 letters are`; no verb is none.
+pub(crate) fn letters(n: u64, one: &str, many: &str) -> String {
+    let text = if n == 1 { format!("1 letter {one}") } else { format!("{n} letters {many}") };
+    text.trim_end().to_owned()
+}
+
 /// A frozen extent of a dead-letter queue: what arrives later is not in it (rule 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {

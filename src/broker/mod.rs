@@ -25,6 +25,7 @@ use serde::Serialize;
 
 pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
+pub(crate) use looking::letters;
 pub use looking::{
     Browse, Count, Depth, Depths, Later, LookCost, Pages, PassesOn, Placing, Reader, Snapshot, Want,
 };

@@ -110,9 +110,13 @@ impl Context {
         }
         let mut add = |name: &[&str], value: Option<String>| {
             if let Some(value) = value
-                && !command.iter().any(|word| name.contains(&word.as_str()))
+                && !command.iter().any(|word| name.contains(&word.split('=').next().unwrap_or_default()))
             {
-                command.extend([name[0].to_owned(), value]);
+                // A value that looks like an option is joined to the long name.
+                match value.starts_with('-') {
+                    true => command.push(format!("{}={value}", name[name.len() - 1])),
+                    false => command.extend([name[0].to_owned(), value]),
+                }
             }
         };
         add(&["-f", "--file"], self.globals.file.as_ref().map(|file| file.display().to_string()));

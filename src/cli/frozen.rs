@@ -114,11 +114,13 @@ impl Frozen {
                 }
             };
             let named = first_of(prepared.summary.named(Why::Gone), found.gone);
-            what.push(format!("{} of {} letters are gone{moved}: {named}", found.gone, self.count));
+            let are = if found.gone == 1 { "is" } else { "are" };
+            what.push(format!("{} of {} letters {are} gone{moved}: {named}", found.gone, self.count));
         }
         if found.changed > 0 {
             let named = first_of(prepared.summary.named(Why::Changed), found.changed);
-            what.push(format!("{} of {} are not what they were: {named}", found.changed, self.count));
+            let are = if found.changed == 1 { "is not what it was" } else { "are not what they were" };
+            what.push(format!("{} of {} {are}: {named}", found.changed, self.count));
         }
         let letters = |why: Why| {
             let named = prepared.summary.named(why).iter();

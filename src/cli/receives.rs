@@ -51,11 +51,14 @@ pub fn may_claim(
 }
 
 fn refused(ctx: &Context, channel: &Channel, passes: &PassesOn, letters: u64) -> CommandError {
-    let letters = if letters == 1 { "1 letter".to_owned() } else { format!("{letters} letters") };
+    let (were, them) = if letters == 1 { ("was", "it") } else { ("were", "them") };
     CommandError::refused(format!(
-        "{letters} of {} were received {} times, as often as its redrive policy allows: one more look or run would \
-         move them on to {}",
-        passes.queue, passes.after, passes.to
+        "{} of {} {were} received {} times, as often as its redrive policy allows: one more look or run would move \
+         {them} on to {}",
+        crate::broker::letters(letters, "", ""),
+        passes.queue,
+        passes.after,
+        passes.to
     ))
     .hint(format!(
         "Raise maxReceiveCount in the redrive policy of {}, or take the policy off; then do this again.",

@@ -101,9 +101,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             error => prepare_error(chosen, &error),
         })?;
     }
-    // Said so that `run` takes it for a manifest and not for a channel.
+    // Said so that `run` takes it for a manifest and not for a channel or an option.
     let mut out = args.out.display().to_string();
-    if !out.ends_with(".jsonl") && !out.contains('/') {
+    if out.starts_with('-') || !out.ends_with(".jsonl") && !out.contains('/') {
         out.insert_str(0, "./");
     }
     let mut next = ctx.command(&["run", &out]);

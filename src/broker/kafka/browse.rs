@@ -16,7 +16,7 @@ use super::client::{self, Client, Heard, PATIENCE};
 use super::marks::Marks;
 use super::pointer::Pointers;
 use super::raw;
-use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Names, Pages, Result, Snapshot, Want};
+use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Names, Pages, Result, Snapshot, Want, letters};
 use crate::clock::Time;
 use crate::letter::{Facts, LetterId, Place, Position, RawLetter, TimeSource};
 
@@ -559,7 +559,8 @@ impl Pages for Look {
         let gone = self.pointers.as_ref().map_or(0, Pointers::gone);
         if gone > 0 {
             self.unseen.push(format!(
-                "{gone} letters only point at a record, and it is gone: the source's retention took it"
+                "{} at a record, and it is gone: the source's retention took it",
+                letters(gone, "only points", "only point")
             ));
         }
         Ok(LookCost { read: self.read, hidden: self.hidden, unseen: self.unseen, ..LookCost::default() })

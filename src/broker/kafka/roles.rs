@@ -13,7 +13,7 @@ use super::pointer::Pointers;
 use super::{counting, marks, murmur, provision, relocate, remarks, serve, spot};
 use crate::broker::{
     Broker, BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Later, Mover, Names,
-    OpenContext, Opening, Pages, Placing, Provision, Relocate, Result, Serve, Task, Want,
+    OpenContext, Opening, Pages, Placing, Provision, Relocate, Result, Serve, Task, Want, letters,
 };
 use crate::letter::{LetterId, Place, RawLetter};
 use crate::plan::{Change, Resource, Role};
@@ -267,7 +267,8 @@ impl Browse for Kafka {
                 let left = dead_letter.count.number().saturating_sub(moved);
                 dead_letter.count = Count::AtMost(left);
                 notes.push(format!(
-                    "{moved} letters were moved before and stay in {} until retention",
+                    "{} in {} until retention",
+                    letters(moved, "was moved before and stays", "were moved before and stay"),
                     names.dead_letter
                 ));
             }

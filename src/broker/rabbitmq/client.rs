@@ -19,7 +19,7 @@ use super::stream;
 use super::version::Version;
 use crate::broker::{
     BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Mover, OpenContext, Pages, Reader,
-    Relocate, Result, Serve, Snapshot, Task, Want,
+    Relocate, Result, Serve, Snapshot, Task, Want, letters,
 };
 use crate::clock::Clock;
 use crate::topology::{BrokerDecl, Channel};
@@ -129,10 +129,10 @@ impl Browse for Client {
         let mut unseen = Vec::new();
         let in_flight = state.as_ref().and_then(|state| state.unacked).filter(|n| *n > 0);
         if let Some(n) = in_flight {
-            unseen.push(format!("{n} letters in flight elsewhere"));
+            unseen.push(format!("{} in flight elsewhere", letters(n, "", "")));
         }
         if let Some(n) = state.as_ref().map(|state| state.stuck).filter(|n| *n > 0) {
-            unseen.push(format!("{n} letters on their way out by dead-lettering"));
+            unseen.push(format!("{} way out by dead-lettering", letters(n, "on its", "on their")));
         }
         let snapshot = Snapshot {
             queue: queue.clone(),

@@ -8,7 +8,7 @@ use super::letters::{Held, Letters};
 use super::rescue;
 use super::state::QueueType;
 use super::version::Version;
-use crate::broker::{BrokerError, ErrorKind, LookCost, Pages, Result, Snapshot, Want};
+use crate::broker::{BrokerError, ErrorKind, LookCost, Pages, Result, Snapshot, Want, letters};
 use crate::letter::RawLetter;
 
 /// Letters of a page.
@@ -174,12 +174,16 @@ impl Look {
         if let Some((returned, limit)) = self.state.stopped_at {
             let left = self.feed.extent().saturating_sub(read);
             cost.unseen.push(format!(
-                "{left} letters behind one that was given back {returned} times of {limit}: the look stopped there"
+                "{} behind one that was given back {returned} times of {limit}: the look stopped there",
+                letters(left, "", "")
             ));
         }
         match self.feed.withheld() {
             0 => {}
-            n => cost.unseen.push(format!("{n} letters are ready and go to another consumer first")),
+            n => cost.unseen.push(format!(
+                "{} to another consumer first",
+                letters(n, "is ready and goes", "are ready and go")
+            )),
         }
         cost
     }

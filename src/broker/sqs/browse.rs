@@ -13,7 +13,7 @@ use aws_sdk_sqs::types::{
 
 use super::client::Client;
 use super::convert;
-use crate::broker::{BrokerError, Count, Depth, ErrorKind, LookCost, Pages, Result, Snapshot};
+use crate::broker::{BrokerError, Count, Depth, ErrorKind, LookCost, Pages, Result, Snapshot, letters};
 use crate::clock::Time;
 use crate::letter::{Facts, Message, Position, RawLetter, TimeSource};
 
@@ -397,36 +397,43 @@ impl Pages for Look {
         let refused = self.give_back().await?;
         let mut cost = LookCost { read, spent: self.spent, ..LookCost::default() };
         if read > 0 {
-            cost.changed.push(format!("receive count +1 on {read} letters"));
+            cost.changed.push(format!("receive count +1 on {}", letters(read, "", "")));
         }
         if let (1.., Some(most)) = (self.spent, self.queue.max_receives) {
             cost.unseen.push(format!(
-                "{} letters were received {most} times by now: the next receive, a look or a run, makes SQS move them on to {}",
-                self.spent,
+                "{} received {most} times by now: the next receive, a look or a run, makes SQS move {} on to {}",
+                letters(self.spent, "was", "were"),
+                if self.spent == 1 { "it" } else { "them" },
                 self.queue.passes_on_to.as_deref().unwrap_or("another queue")
             ));
         }
         if refused > 0 {
             cost.changed.push(format!(
-                "{refused} letters stay out of view for up to {}",
+                "{} out of view for up to {}",
+                letters(refused as u64, "stays", "stay"),
                 crate::clock::exact(self.hide)
             ));
         }
         if self.undated > 0 {
             cost.unseen.push(format!(
-                "SQS keeps no time of death: {} letters that it moved here itself show when they were first sent",
-                self.undated
+                "SQS keeps no time of death: {} first sent",
+                letters(
+                    self.undated,
+                    "that it moved here itself shows when it was",
+                    "that it moved here itself show when they were"
+                )
             ));
         }
         if let Some(unseen) = self.snapshot.unseen {
-            cost.unseen.push(format!("about {unseen} letters are in flight elsewhere"));
+            cost.unseen.push(format!("about {} in flight elsewhere", letters(unseen, "is", "are")));
         }
         if self.later > 0 {
-            cost.unseen.push(format!("{} letters came after the look began", self.later));
+            cost.unseen.push(format!("{} after the look began", letters(self.later, "came", "came")));
         }
         if self.full {
             cost.unseen.push(format!(
-                "the look ended at {read} letters, about {} more are there: SQS hands out only so many at once",
+                "the look ended at {}, about {} more are there: SQS hands out only so many at once",
+                letters(read, "", ""),
                 self.behind
             ));
         }
@@ -435,7 +442,12 @@ impl Pages for Look {
             let rule = "a FIFO queue shows at most ten letters of a group at once";
             cost.unseen.push(match self.behind {
                 0 => rule.to_owned(),
-                behind => format!("about {behind} letters stand behind these in their groups; {rule}"),
+                behind => {
+                    format!(
+                        "about {} behind these in their groups; {rule}",
+                        letters(behind, "stands", "stand")
+                    )
+                }
             });
         }
         Ok(cost)

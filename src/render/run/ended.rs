@@ -150,8 +150,8 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
     }
     if untouched > gone {
         ui.note(format!(
-            "The {} as they were. To go on:",
-            count(untouched - gone, "untouched letter is", "untouched letters are")
+            "The {}. To go on:",
+            count(untouched - gone, "untouched letter is as it was", "untouched letters are as they were")
         ));
     }
     ui.next(it.next);
@@ -196,7 +196,7 @@ fn head(screen: &RunScreen, it: &Ended<'_>) -> Line {
             let why = match end.not_seen {
                 0 if end.gone > 0 => format!("{} gone", count(end.gone, "letter is", "letters are")),
                 0 => "not all could be done".to_owned(),
-                unseen => format!("{} were not seen by the broker", count(unseen, "letter", "letters")),
+                unseen => format!("{} not seen by the broker", count(unseen, "letter was", "letters were")),
             };
             run.bold("ended early").text(format!(": {why} · {moved} · {took}{parts}"))
         }

@@ -475,3 +475,57 @@ fn a_dry_run_promises_no_run_that_cannot_begin() {
     assert!(run.err.contains("no queue `lost` in redrive.db"), "{run}");
     assert_eq!(dry.err.lines().last(), Some("next  redrive plan"), "{dry}");
 }
+
+#[test]
+fn what_looks_like_an_option_can_be_pasted_and_one_letter_is_one() {
+    let shop = Shop::new();
+    // A rate lets two go at once.
+    shop.bury_many(4);
+    let select = shop.env.run(&["select", "orders", "--limit", "2", "--out=-x.jsonl", "--reason", "x"]).ok();
+    assert!(select.err.contains("next  redrive run ./-x.jsonl --dry-run\n"), "{select}");
+    let _ = shop.line("run ./-x.jsonl --dry-run").ok();
+    std::fs::copy(shop.env.path("redrive.yaml"), shop.env.path("-t.yaml")).unwrap();
+    let status = shop.env.run(&["status", "--file=-t.yaml"]).ok();
+    assert!(status.err.ends_with("next  redrive inspect orders --file=-t.yaml\n"), "{status}");
+    let _ = shop.env.run(&["inspect", "orders", "--file=-t.yaml"]).ok();
+    let ledger = shop.env.run(&["run", "orders", "--limit", "1", "--ledger=-l.db", "--dry-run"]).ok();
+    assert!(ledger.err.contains(" --ledger=-l.db"), "{ledger}");
+    let _ = shop.line("run orders --limit 1 --reason y --yes").ok();
+    let stale = shop.line("run ./-x.jsonl --yes").exits(4);
+    assert!(stale.says("1 of 2 letters is gone"), "{stale}");
+    let line = ["run", "orders", "--limit", "all", "--rate", "1/m", "--reason", "z", "--yes"];
+    let child = shop.env.command(&line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while shop.lying("orders").len() < 3 && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let stopped =
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("The 1 untouched letter is as it was. To go on:"), "{told}");
+}
+
+#[test]
+fn what_is_not_known_of_runs_is_not_guessed_and_no_list_is_cut_in_silence() {
+    let shop = Shop::new();
+    shop.bury_many(4);
+    for _ in 0..2 {
+        let _ = shop.line("run orders --limit 1 --reason x --yes").ok();
+    }
+    let status = shop.line("status").ok();
+    assert!(status.err.contains("2 moved by runs, 0 re-failed before their run ended."), "{status}");
+    let ledger = rusqlite::Connection::open(shop.env.path("ledger.db")).unwrap();
+    assert_eq!(ledger.execute("UPDATE runs SET refailed = NULL WHERE n = 1", []).unwrap(), 1);
+    let status = shop.line("status").ok();
+    assert!(status.err.contains("2 moved by runs, how many re-failed is not known."), "{status}");
+    let json = shop.line("status -o json").ok().json();
+    assert!(json["channels"][0]["past_hour"]["refailed"].is_null(), "{json}");
+    let list = shop.line("runs list --limit 1").ok();
+    assert!(list.err.contains("note  The latest 1 shown, there are more (--limit N).\n"), "{list}");
+    assert_eq!(shop.line("runs list --limit 1 -o json").ok().json()["more"], true);
+    let whole = shop.line("runs list --limit 2").ok();
+    assert!(!whole.err.contains("there are more"), "{whole}");
+    assert_eq!(shop.line("runs list -o json").ok().json()["more"], false);
+}

@@ -89,7 +89,10 @@ fn a_signal_a_pause_and_a_stop_are_on_record_with_who_and_why() {
         let run = shop.latest();
         let mut line = vec!["runs", arguments[0], &run];
         line.extend(&arguments[1..]);
-        let _ = shop.env.run(&line).ok();
+        line.extend(["-o", "json"]);
+        let asked = shop.env.run(&line).ok().json();
+        let said = (&asked["schema"], &asked["run"], &asked["asked"]);
+        assert_eq!(said, (&"redrive.asked.v1".into(), &run.clone().into(), &arguments[0].into()), "{asked}");
         assert_eq!(child.wait().unwrap().code(), Some(12));
         assert_eq!(why(&shop), expected);
     }

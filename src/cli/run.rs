@@ -9,7 +9,7 @@ use super::frozen::{Frozen, who_moved};
 use super::judging::Judging;
 use super::native::Asked;
 use super::passes::Passes;
-use super::selecting::{Selecting, limit};
+use super::selecting::{Selecting, limit, selection_words};
 use super::sending::{
     Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered, new_run_id,
     prepare_error, queue_key, rate, rate_text, target_is_there,
@@ -344,14 +344,6 @@ fn native<'a>(ctx: &Context, args: &'a Args) -> Asked<'a> {
         ledger: args.ledger.as_ref(),
         take_over: args.take_over,
         typed: typed(ctx, args),
-    }
-}
-
-fn selection_words(selection: &Selection) -> String {
-    let filters = selection.to_string();
-    match filters.is_empty() {
-        true => format!("--limit {}", selection.limit),
-        false => format!("{filters} --limit {}", selection.limit),
     }
 }
 

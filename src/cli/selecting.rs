@@ -105,3 +105,12 @@ fn misread(text: &str, fault: &selection::Fault) -> CommandError {
         // The page that has the language.
         .next(["redrive", "inspect", "--help"])
 }
+
+/// A selection as it is recorded: its filters and its bound.
+pub fn selection_words(selection: &Selection) -> String {
+    let filters = selection.to_string();
+    match filters.is_empty() {
+        true => format!("--limit {}", selection.limit),
+        false => format!("{filters} --limit {}", selection.limit),
+    }
+}

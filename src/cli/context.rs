@@ -105,7 +105,9 @@ impl Context {
     fn placed(&self, mut command: Vec<String>) -> Vec<String> {
         let verb = command.get(1).cloned().unwrap_or_default();
         let help = command.iter().any(|word| word == "--help");
-        if help || matches!(verb.as_str(), "explain" | "demo" | "completions" | "man" | "--help") {
+        if help
+            || matches!(verb.as_str(), "explain" | "demo" | "completions" | "man" | "--help" | "--version")
+        {
             return command;
         }
         let mut add = |name: &[&str], value: Option<String>| {

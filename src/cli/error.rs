@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::broker::BrokerError;
+use crate::broker::{BrokerError, ErrorKind};
 use crate::redact;
 use crate::render::{Line, Ui};
 
@@ -239,7 +239,13 @@ impl CommandError {
     /// `error: …` of a broker [1], with its hint. `broker` is its name in the topology.
     pub fn broker(broker: &str, error: &BrokerError) -> Self {
         let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
-        let mut made = Self::failed(format!("{broker} could not {}: {}{code}", error.action, error.message));
+        let made = Self::failed(format!("{broker} could not {}: {}{code}", error.action, error.message));
+        // Where the hint is no command: look again, or which version this is.
+        let mut made = match error.kind {
+            ErrorKind::Throttled => made.next(["redrive", "status"]),
+            ErrorKind::Version => made.next(["redrive", "--version"]),
+            _ => made,
+        };
         match &error.hint {
             // A hint that is a command goes where commands go.
             Some(hint) if hint.starts_with("redrive ") => made.next(hint.split_whitespace()),
@@ -384,7 +390,7 @@ mod tests {
     fn x01_secrets_never_leave_an_error() {
         let (mut ui, captured) = Ui::captured();
         let error = BrokerError::new(
-            crate::broker::ErrorKind::Unreachable,
+            ErrorKind::Unreachable,
             "connect",
             "amqp://ops:S3cr3t-Canary@127.0.0.1:1/prod: refused",
         );

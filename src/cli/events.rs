@@ -27,20 +27,30 @@ pub(super) fn aside_for(ctx: &mut Context, events: Option<&Path>, of: &str) -> R
     Ok(())
 }
 
-/// Where `--events` go.
-pub(super) fn open_events(path: Option<&Path>) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
+/// Where `--events` go. `of`: what the verb is about, as typed.
+///
+/// # Errors
+/// [1]: no file can be made there.
+pub(super) fn open_events(
+    ctx: &Context,
+    path: Option<&Path>,
+    of: &str,
+) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
     match path {
         None => Ok(None),
         Some(path) if path == Path::new("-") => Ok(Some(Box::new(std::io::stdout()))),
         Some(path) => {
             let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            match file {
-                Ok(file) => Ok(Some(Box::new(std::io::BufWriter::new(file)))),
-                Err(error) => Err(CommandError::failed(format!(
-                    "could not write events to {}: {error}",
-                    path.display()
-                ))),
-            }
+            let told = |error: std::io::Error| {
+                let verb: Vec<&str> = ctx.typed.verb.iter().map(String::as_str).chain([of]).collect();
+                let mut next = ctx.command(&verb);
+                next.extend(ctx.typed_but(&["yes", "confirm", "events"]));
+                next.extend(["--events", "events.jsonl"].map(str::to_owned));
+                CommandError::failed(format!("could not write events to {}: {error}", path.display()))
+                    .hint("Nothing was sent. They go to a file in a folder that is there:")
+                    .next(next)
+            };
+            Ok(Some(Box::new(std::io::BufWriter::new(file.map_err(told)?))))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The flags that judge letters, shared by `select`, `run` and `resume`.
 
+use super::{Chosen, CommandError, Context};
+use crate::broker::Capabilities;
 use crate::manifest::{Head, Judged, OrderPolicy};
 
 /// Flags that judge letters.
@@ -77,4 +79,23 @@ impl Judging {
         }
         flags
     }
+}
+
+/// Can copies keep first times there (`--keep-timestamp`)?
+///
+/// # Errors
+/// [4]: the broker gives them a time of its own.
+pub(super) fn keeps_times(
+    ctx: &Context,
+    chosen: Chosen<'_>,
+    capabilities: &Capabilities,
+    channel: &str,
+) -> Result<(), CommandError> {
+    if capabilities.keeps_times {
+        return Ok(());
+    }
+    let what = format!("--keep-timestamp: a copy has the time at which {} takes it", chosen.title());
+    Err(CommandError::refused(what)
+        .hint("Nothing was sent. Without it the first time stands in a header of the copy; what is there:")
+        .next(ctx.command(&["inspect", channel])))
 }

@@ -327,7 +327,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     if !only_its_end {
         args.yes.consent(&mut ctx.ui, consent)?;
     }
-    let events = open_events(args.events.as_deref())?;
+    let events = open_events(ctx, args.events.as_deref(), &args.run)?;
     let broker = ctx.open(&loaded, chosen, true).await?;
     super::receives::guard(ctx, &*broker, chosen, channel).await?;
     let key = queue_key(&loaded, chosen, &row.queue);

@@ -175,13 +175,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         .hint("What a run has moved is not there any more. What is there:")
         .next(ctx.command(&["inspect", &channel.name.value])));
     }
-    if args.keep_timestamp && !capabilities.keeps_times {
-        return Err(CommandError::refused(format!(
-            "--keep-timestamp: a copy has the time at which {} takes it",
-            chosen.title()
-        ))
-        .hint("Nothing was sent. Without it the first time stands in a header of the copy; what is there:")
-        .next(ctx.command(&["inspect", &channel.name.value])));
+    if args.keep_timestamp {
+        super::judging::keeps_times(ctx, chosen, &capabilities, &channel.name.value)?;
     }
     if !args.dry_run {
         chosen.may_change(typed.clone())?;
@@ -451,7 +446,7 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
     let _ = plan.loaded;
     let at = plan.ledger_at.clone();
     let told = |error| ledger_error(&at, &error);
-    let events = open_events(args.events.as_deref())?;
+    let events = open_events(ctx, args.events.as_deref(), &args.what)?;
     let mut ledger = Ledger::open(&at).map_err(told)?;
     let run = new_run_id(ctx);
     let owner = ctx.new_id(12);

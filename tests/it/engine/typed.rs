@@ -144,3 +144,24 @@ fn what_a_person_decides_is_not_done_for_a_reason_that_says_nothing() {
         }
     }
 }
+
+#[test]
+fn an_error_of_a_file_says_what_to_type_next() {
+    let shop = Shop::new();
+    shop.bury_many(2);
+    let line = "run orders --limit all --rate 1000/s --reason x --yes";
+    let nowhere = shop.line(&format!("{line} --events nope/e.jsonl")).exits(1);
+    let next = "next redrive run orders --limit all --rate 1000/s --reason x --events events.jsonl";
+    assert!(nowhere.says("could not write events to nope/e.jsonl: ") && nowhere.says(next), "{nowhere}");
+    // The broker's file is no ledger, and stays what it is.
+    for line in ["runs", line] {
+        let foreign = shop.line(&format!("{line} --ledger redrive.db")).exits(1);
+        assert!(foreign.says("could not use the ledger redrive.db: it is no ledger of redrive"), "{foreign}");
+        assert!(foreign.says("next redrive runs --ledger "), "{foreign}");
+    }
+    assert_eq!(shop.lying("orders.dlq").len(), 2);
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    let newer = shop.line("status").exits(1);
+    assert!(newer.says("it has schema version 99") && newer.says("next redrive --version"), "{newer}");
+}

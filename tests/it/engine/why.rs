@@ -159,7 +159,21 @@ fn what_an_ousted_run_had_moved_is_on_record() {
         while shop.lying("orders").len() < 20 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        // Not in the middle of a write: a process that stands still in one keeps everybody out of that file.
+        let may_write = |path: std::path::PathBuf| {
+            let db = rusqlite::Connection::open(path).unwrap();
+            db.busy_timeout(Duration::ZERO).unwrap();
+            db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
+        };
+        loop {
+            rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+            if may_write(shop.env.path("ledger.db")) && may_write(shop.path()) {
+                break;
+            }
+            rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let first = shop.latest();
         let other =
             shop.line("run orders --limit all --rate 2000/s --reason W --yes --take-over -o json").json();

@@ -120,10 +120,19 @@ struct Inner {
     lane: Lane,
     held: BTreeMap<(String, i32), Held>,
     paused: HashSet<(String, i32)>,
-    /// The last transaction failed: what was fetched is not what comes next.
-    broken: bool,
+    /// What the last transaction left behind.
+    broken: Option<Broken>,
     /// Since when nothing ended well.
     strange: Option<Instant>,
+}
+
+/// A transaction failed, and this is still to be done about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// Its producer is of no use any more.
+    Producer,
+    /// What was fetched is not what comes next.
+    Place,
 }
 
 /// A relay's hold on the tiers of some channels.
@@ -225,7 +234,7 @@ impl Inner {
             lane,
             held: BTreeMap::new(),
             paused: HashSet::new(),
-            broken: false,
+            broken: None,
             strange: None,
         })
     }
@@ -335,12 +344,16 @@ impl Inner {
     }
 
     fn try_to_carry(&mut self, limit: usize) -> Result<Carried> {
-        if self.broken {
+        if self.broken == Some(Broken::Producer) {
             // Nothing of it was committed, or the group's offsets tell: once nothing of it can be any more, begin
             // again from there.
             self.lane = self.lane.renewed()?;
+            self.broken = Some(Broken::Place);
+        }
+        if self.broken.is_some() {
+            self.listen()?;
             self.rewind()?;
-            self.broken = false;
+            self.broken = None;
         }
         self.fetch(limit)?;
         self.rebalanced()?;
@@ -376,7 +389,7 @@ impl Inner {
             return Ok(carried);
         }
         if let Err(error) = self.send(&batch, &offsets) {
-            self.broken = true;
+            self.broken = Some(Broken::Producer);
             self.held.clear();
             return Err(error);
         }
@@ -413,6 +426,17 @@ impl Inner {
         self.lane.commit()?;
         let (count, whole) = (batch.len(), begun.elapsed());
         tracing::debug!(target: "kafka", "{count} carried: produced in {produced:?}, offsets after {recorded:?}, committed after {whole:?}");
+        Ok(())
+    }
+
+    /// Hears what the group has to say. While nobody does, partitions that were lost stay where they are and those
+    /// that come do not come, and no place in them can be taken. Records that come meanwhile come again.
+    fn listen(&mut self) -> Result<()> {
+        let until = Instant::now() + FETCH;
+        while Instant::now() < until {
+            let _ = self.consumer.poll(Duration::from_millis(5));
+            self.rebalanced()?;
+        }
         Ok(())
     }
 

@@ -100,7 +100,7 @@ fn a_broker_that_is_stopped_killed_or_restarted_under_a_relay_neither_loses_nor_
         done += 300;
         let read = wait_for(&shop, done, Duration::from_secs(90));
         let words = std::fs::read_to_string(shop.env.path("relay.err")).unwrap();
-        assert_eq!(read.len(), done, "{what}: {words}");
+        assert_eq!(read.len(), done, "{what}: {}: {words}", told(&read));
     };
     through("nothing", &mut || {});
     through("stopped for a while", &mut || {
@@ -132,6 +132,18 @@ fn a_broker_that_is_stopped_killed_or_restarted_under_a_relay_neither_loses_nor_
     );
     end(relay);
     assert_carried(&shop, &tier, &shop.app.read(&shop.target()), done);
+}
+
+/// How many places of the topic were read, how many messages are in them, and where one is twice.
+fn told(read: &[Read]) -> String {
+    let mut places: BTreeMap<(i32, i64), usize> = BTreeMap::new();
+    let mut bodies: BTreeMap<usize, Vec<(i32, i64)>> = BTreeMap::new();
+    for one in read {
+        *places.entry((one.partition, one.offset)).or_default() += 1;
+        bodies.entry(body(one)).or_default().push((one.partition, one.offset));
+    }
+    let twice: Vec<_> = bodies.iter().filter(|(_, places)| places.len() > 1).take(5).collect();
+    format!("{} places, {} messages, twice {twice:?}", places.len(), bodies.len())
 }
 
 /// Each once, each key in order, none before its time.

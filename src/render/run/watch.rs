@@ -27,14 +27,14 @@ pub struct Watch<'a> {
     stopping: bool,
     yielded: bool,
     in_hand: usize,
-    moved: u64,
     trouble: Option<Trouble>,
 }
 
 /// What a run waits for, until the next letter is moved.
 struct Trouble {
     what: String,
-    moved: u64,
+    /// Letters that were moved before it, as the next figures say: those of before it are older.
+    moved: Option<u64>,
 }
 
 /// A watch that is told from two sides: by the run, and by who asks it to stop while a call of the broker keeps it.
@@ -82,7 +82,6 @@ impl<'a> Watch<'a> {
             stopping: false,
             yielded: false,
             in_hand: 0,
-            moved: 0,
             trouble: None,
         }
     }
@@ -188,9 +187,10 @@ impl<'a> Watch<'a> {
         let rate = progress.rate;
         // What the first moments give says nothing about the others.
         let hidden = progress.dry.filter(|dry| *dry >= HIDDEN);
-        self.moved = progress.moved_now;
-        if self.trouble.as_ref().is_some_and(|trouble| trouble.moved != self.moved) {
-            self.trouble = None;
+        let now = progress.moved_now;
+        self.trouble = self.trouble.take().filter(|trouble| trouble.moved.is_none_or(|before| before == now));
+        if let Some(trouble) = &mut self.trouble {
+            trouble.moved = Some(now);
         }
         let waiting = hidden.is_some() || self.trouble.is_some();
         let pace = match !waiting && rate > 0.0 && progress.took >= Duration::from_secs(1) {
@@ -254,7 +254,8 @@ impl Observer for Watch<'_> {
                     self.progress.clear(self.ui);
                     self.ui.note(format!("{what}; trying again in {}.", rough(*wait)));
                 }
-                self.trouble = Some(Trouble { what: (*what).to_owned(), moved: self.moved });
+                let moved = self.trouble.as_ref().and_then(|before| before.moved);
+                self.trouble = Some(Trouble { what: (*what).to_owned(), moved });
                 self.emit(json!({"event": "trouble", "what": what, "wait_ms": wait.as_millis() as u64}));
             }
             Event::Yielding { overdue, yields } => {

@@ -261,7 +261,11 @@ impl Inner {
         // alone. Anything else is about the connection or the rights, and the transaction is aborted.
         let permanent = noted && copies.iter().any(|report| report.as_ref().is_err_and(Undelivered::refused));
         if !permanent {
-            let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
+            // The broker had ended the transaction for its age while it was written (K32): nothing of it is there.
+            let ended = code == RDKafkaErrorCode::InvalidTransactionalState;
+            self.broken |= ended;
+            let kind =
+                if ended || error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
             return Err(BrokerError { kind, ..error });
         }
         // The next transaction on this producer would fail for its sequence numbers (kafka-real §5).
@@ -308,7 +312,9 @@ impl Inner {
             let action = format!("send to {}", self.target.name);
             let error = self.client.error(&action, &KafkaError::MessageProduction(why.code));
             // Aborted: the copy is surely not there.
-            let kind = if error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
+            let ended = why.code == RDKafkaErrorCode::InvalidTransactionalState;
+            let kind =
+                if ended || error.kind == ErrorKind::Unknown { ErrorKind::Unreachable } else { error.kind };
             return Err(BrokerError { kind, ..error });
         }
         if let Err(error) = self.lane.commit() {

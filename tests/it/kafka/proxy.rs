@@ -5,10 +5,12 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The request that ends a transaction (`EndTxn`).
 const END: u16 = 26;
+/// The request that writes records, to one partition each.
+const PRODUCE: u16 = 0;
 
 #[derive(Default)]
 struct State {
@@ -17,8 +19,13 @@ struct State {
     /// Answers to commits that are still to be lost.
     to_lose: AtomicU32,
     lost: AtomicU32,
-    /// For so many milliseconds the next commit is held back.
+    /// For so many milliseconds a commit of copies is held back, after so many others.
     late: AtomicU32,
+    before_late: AtomicU32,
+    /// Until when: a client that asks again meanwhile, on another connection, waits as well.
+    late_until: Mutex<Option<Instant>>,
+    /// Writes since the last commit: of copies and their marks two at least, of a heartbeat one.
+    writes: AtomicU32,
     delayed: AtomicU32,
     /// The broker says that it knows no newer version of this call.
     caps: Mutex<Option<(u16, u16)>>,
@@ -81,8 +88,9 @@ impl Proxy {
         self.state.to_lose.fetch_add(count, Ordering::SeqCst);
     }
 
-    /// The next commit arrives so much later.
-    pub fn delay_commit(&self, by: Duration) {
+    /// After `others` commits of copies one arrives so much later, and none before it.
+    pub fn delay_commit(&self, others: u32, by: Duration) {
+        self.state.before_late.store(others, Ordering::SeqCst);
         self.state.late.store(u32::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
@@ -117,13 +125,24 @@ fn requests(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &Atom
             break;
         }
         wait(state);
-        let commits = u16::from_be_bytes([head[4], head[5]]) == END;
-        let late = if commits { state.late.swap(0, Ordering::SeqCst) } else { 0 };
-        if late > 0 {
-            state.delayed.fetch_add(1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(u64::from(late)));
+        let call = u16::from_be_bytes([head[4], head[5]]);
+        let commits = call == END;
+        if call == PRODUCE {
+            state.writes.fetch_add(1, Ordering::SeqCst);
         }
         let take = |left: u32| left.checked_sub(1);
+        let copies = commits && state.writes.swap(0, Ordering::SeqCst) > 1;
+        let late = state.late.load(Ordering::SeqCst);
+        let others = || state.before_late.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+        if copies && late > 0 && others().is_err() {
+            state.late.store(0, Ordering::SeqCst);
+            state.delayed.fetch_add(1, Ordering::SeqCst);
+            *state.late_until.lock().unwrap() = Some(Instant::now() + Duration::from_millis(u64::from(late)));
+        }
+        let until = *state.late_until.lock().unwrap();
+        if let Some(until) = until.filter(|_| commits) {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
         if commits && state.to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
             losing.store(true, Ordering::SeqCst);
         }

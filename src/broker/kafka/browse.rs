@@ -244,8 +244,10 @@ const AHEAD: u32 = 4_096;
 /// that such queues need (kafka-real §3).
 pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<BaseConsumer<Heard>> {
     let mut config = client.config();
+    if config.get("group.id").is_none() {
+        config.set("group.id", "redrive");
+    }
     config
-        .set("group.id", "redrive")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "true")

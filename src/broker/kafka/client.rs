@@ -92,6 +92,9 @@ impl Client {
             .set("allow.auto.create.topics", "false")
             .set("socket.keepalive.enable", "true")
             .set("topic.metadata.propagation.max.ms", "1000")
+            // While a broker comes back the client may take a partition from it just after it has learnt that the broker
+            // leads it, and asks again only with the next refresh: after five minutes, if nothing is said.
+            .set("topic.metadata.refresh.interval.ms", "10000")
             .set_log_level(RDKafkaLogLevel::Warning);
         let mut user = None;
         if let Some(name) = broker.username.as_ref().and_then(|at| at.expose()) {
@@ -167,6 +170,13 @@ impl Client {
             Ok(Err(error)) => Err(self.raw_error(action, &error)),
             Err(error) => Err(BrokerError::new(ErrorKind::Other, action, error.to_string())),
         }
+    }
+
+    /// The same, reading as this group, which need not be joined.
+    pub(super) fn of_group(&self, group: &str) -> Self {
+        let mut of = self.clone();
+        of.config.set("group.id", group);
+        of
     }
 
     /// The configuration that every client starts from.

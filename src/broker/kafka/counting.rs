@@ -1,43 +1,107 @@
 //! How far groups are, asked from outside: what waits in the tiers of a relay, and who reads a topic with which lag.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::client::Client as RdClient;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::browse::{Extent, Reading, Step};
 use super::client::{Client, Heard, PATIENCE};
+use super::ears::Partition;
 use crate::broker::Result;
+
+/// How long a look for one partition's next record may take.
+const LOOK: Duration = Duration::from_secs(3);
 
 /// Counts what a relay's group has not carried yet.
 pub(super) struct Counting {
     client: Client,
     topics: Vec<String>,
     consumer: BaseConsumer<Heard>,
+    /// Partitions that were read behind the group's offset, and the end up to which nothing but markers was there.
+    empty: Mutex<BTreeMap<Partition, i64>>,
 }
 
+/// What was counted, and looked for beside it.
+pub(super) struct Counted {
+    /// Of each topic, how many records.
+    pub(super) waiting: Vec<u64>,
+    /// When the looking began.
+    pub(super) at: Instant,
+    /// Of each partition that was asked about, the first record that the group has not carried.
+    pub(super) found: Vec<(Partition, Option<i64>)>,
+}
+
+/// From where the group has not carried, and the end.
+type Left = Vec<(i64, i64)>;
+
 impl Counting {
-    /// Without being one of the group. Offsets whose transaction has just been committed count: to those who ask for
+    /// Of the group of `client`, without being one of it. Offsets whose transaction has just been committed count: to those who ask for
     /// settled ones alone the broker says "not yet", and the client asks again a while later.
-    pub(super) fn new(client: &Client, topics: Vec<String>, group: &str) -> Result<Self> {
+    pub(super) fn new(client: &Client, topics: Vec<String>) -> Result<Self> {
         let consumer = client
             .config()
-            .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("isolation.level", "read_uncommitted")
             .create_with_context(client.heard.clone())
             .map_err(|error| client.error("set up a consumer", &error))?;
-        Ok(Self { client: client.clone(), topics, consumer })
+        Ok(Self { client: client.clone(), topics, consumer, empty: Mutex::default() })
     }
 
     /// Of each topic, how many records. Blocks.
     pub(super) fn waiting(&self) -> Result<Vec<u64>> {
-        let error = |error| self.client.error("count the tiers", &error);
-        let count = |topic| self.waiting_in(topic).map_err(error);
-        self.topics.iter().map(|topic| count(topic)).collect()
+        Ok(self.count(&[])?.waiting)
     }
 
-    fn waiting_in(&self, topic: &str) -> rdkafka::error::KafkaResult<u64> {
+    /// The same, and of `quiet` partitions what lies there. Blocks.
+    pub(super) fn count(&self, quiet: &[Partition]) -> Result<Counted> {
+        let error = |error| self.client.error("count the tiers", &error);
+        let (mut waiting, mut found, at) = (Vec::new(), Vec::new(), Instant::now());
+        for topic in &self.topics {
+            let left = self.left_in(topic).map_err(error)?;
+            waiting.push(left.iter().map(|(from, end)| u64::try_from(end - from).unwrap_or(0)).sum());
+            for partition in quiet.iter().filter(|partition| partition.0 == *topic) {
+                let Some(left) = usize::try_from(partition.1).ok().and_then(|at| left.get(at)) else {
+                    continue;
+                };
+                // A look that fails proves nothing.
+                let first = self.first(partition, *left).unwrap_or_else(|error| {
+                    tracing::debug!(target: "kafka", "look into {partition:?}: {error}");
+                    None
+                });
+                found.push((partition.clone(), first));
+            }
+        }
+        Ok(Counted { waiting, at, found })
+    }
+
+    /// The first record of a partition that is left, as a reader sees it that has nothing to do with the group's.
+    fn first(&self, partition: &Partition, (from, end): (i64, i64)) -> Result<Option<i64>> {
+        let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        if from >= end || empty.get(partition) == Some(&end) {
+            return Ok(None);
+        }
+        let extent = Extent { partition: partition.1, low: from, end };
+        let mut reading = Reading::begin(&self.client, &partition.0, &[extent], "read_committed")?;
+        let until = Instant::now() + LOOK;
+        while Instant::now() < until {
+            match reading.step(Duration::from_millis(50))? {
+                Step::Record(record) => return Ok(Some(record.offset())),
+                // Markers, aborted records or a transaction that is open.
+                Step::End => {
+                    empty.insert(partition.clone(), end);
+                    return Ok(None);
+                }
+                Step::Nothing => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn left_in(&self, topic: &str) -> rdkafka::error::KafkaResult<Left> {
         let metadata = self.consumer.fetch_metadata(Some(topic), PATIENCE)?;
         let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
         let partitions = i32::try_from(partitions).unwrap_or(0);
@@ -55,12 +119,12 @@ impl Counting {
             let offset = list.find_partition(topic, partition).and_then(|one| one.offset().to_raw());
             offset.filter(|offset| *offset >= 0)
         };
-        let waits = |partition| {
+        let left = |partition| {
             let low = at(&lows, partition).unwrap_or(0);
             let from = at(&committed, partition).unwrap_or(low).max(low);
-            u64::try_from(at(&ends, partition).unwrap_or(from) - from).unwrap_or(0)
+            (from, at(&ends, partition).unwrap_or(from))
         };
-        Ok((0..partitions).map(waits).sum())
+        Ok((0..partitions).map(left).collect())
     }
 }
 

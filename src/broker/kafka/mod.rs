@@ -10,6 +10,8 @@ mod client;
 #[cfg(feature = "kafka")]
 mod counting;
 #[cfg(feature = "kafka")]
+mod ears;
+#[cfg(feature = "kafka")]
 mod marks;
 #[cfg(feature = "kafka")]
 mod murmur;

@@ -13,15 +13,17 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Timestamp;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::task::JoinHandle;
 
 use super::client::{self, Client, Heard, PATIENCE};
-use super::counting::Counting;
+use super::counting::{Counted, Counting};
+use super::ears::{DEAF, Ears, Partition};
 use super::producer::{Lane, Record};
 use super::raw;
 use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState};
-use crate::clock::Time;
+use crate::clock::{Time, rough};
 use crate::letter::Message;
 
 /// Records of one partition that are held in memory while they wait, and their bytes.
@@ -30,6 +32,8 @@ const HELD: (usize, usize) = (2_000, 4 * 1024 * 1024);
 const STRANGE: Duration = Duration::from_secs(60);
 /// Most time a step spends on fetching.
 const FETCH: Duration = Duration::from_millis(40);
+/// How long a consumer that is given up may take to leave its group.
+const LEAVE: Duration = Duration::from_secs(5);
 
 /// A tier and where it returns.
 #[derive(Debug, Clone)]
@@ -78,13 +82,14 @@ impl Held {
 #[derive(Clone, Default)]
 struct Watch {
     heard: Heard,
-    moved: Arc<Mutex<Vec<(String, i32, bool)>>>,
+    moved: Arc<Mutex<Vec<(Partition, bool)>>>,
 }
 
 impl Watch {
     fn note(&self, list: &TopicPartitionList, came: bool) {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        moved.extend(list.elements().iter().map(|one| (one.topic().to_owned(), one.partition(), came)));
+        let partition = |one: &TopicPartitionListElem<'_>| (one.topic().to_owned(), one.partition());
+        moved.extend(list.elements().iter().map(|one| (partition(one), came)));
     }
 }
 
@@ -118,8 +123,10 @@ struct Inner {
     consumer: BaseConsumer<Watch>,
     watch: Watch,
     lane: Lane,
-    held: BTreeMap<(String, i32), Held>,
-    paused: HashSet<(String, i32)>,
+    held: BTreeMap<Partition, Held>,
+    paused: HashSet<Partition>,
+    /// Of which partitions something is heard.
+    ears: Ears,
     /// What the last transaction left behind.
     broken: Option<Broken>,
     /// Since when nothing ended well.
@@ -140,7 +147,7 @@ pub(super) struct Tiers {
     inner: Option<Box<Inner>>,
     counting: Arc<Counting>,
     /// A count that is on its way, beside which messages are carried.
-    asked: Option<JoinHandle<Result<Vec<u64>>>>,
+    asked: Option<JoinHandle<Result<Counted>>>,
     /// Of each tier, as it was counted last; empty before the first time.
     waiting: Vec<u64>,
 }
@@ -174,10 +181,10 @@ impl Tiers {
             }
         }
         let (client, of, owner) = (client.clone(), group.to_owned(), owner.to_owned());
-        let opened = tokio::task::spawn_blocking(move || Inner::open(client, tiers, &of, &owner));
+        let opened = tokio::task::spawn_blocking(move || Inner::open(&client, tiers, &of, &owner));
         let inner = opened.await.map_err(lost)??;
         let topics = inner.tiers.iter().map(|tier| tier.topic.clone()).collect();
-        let counting = Arc::new(Counting::new(&inner.client, topics, group)?);
+        let counting = Arc::new(Counting::new(&inner.client, topics)?);
         Ok(Self { inner: Some(Box::new(inner)), counting, asked: None, waiting: Vec::new() })
     }
 
@@ -202,10 +209,31 @@ impl Tiers {
 }
 
 impl Inner {
-    fn open(client: Client, tiers: Vec<Tier>, group: &str, owner: &str) -> Result<Self> {
+    fn open(of_none: &Client, tiers: Vec<Tier>, group: &str, owner: &str) -> Result<Self> {
+        // One id per relay: the group's generation fences a relay that lost its partitions.
+        let id: String = format!("redrive.relay.{group}.{owner}").chars().take(200).collect();
+        let client = of_none.of_group(group);
+        let (consumer, watch) = Self::consumer(&client, &tiers)?;
+        // A producer is of no group.
+        let lane = Lane::open(of_none, &id, 10_000_000)?;
+        Ok(Self {
+            client,
+            tiers,
+            consumer,
+            watch,
+            lane,
+            held: BTreeMap::new(),
+            paused: HashSet::new(),
+            ears: Ears::default(),
+            broken: None,
+            strange: None,
+        })
+    }
+
+    /// A consumer of the tiers in the group of `client`.
+    fn consumer(client: &Client, tiers: &[Tier]) -> Result<(BaseConsumer<Watch>, Watch)> {
         let mut config = client.config();
         config
-            .set("group.id", group)
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "earliest")
@@ -223,20 +251,38 @@ impl Inner {
             .map_err(|error| client.error("set up a consumer", &error))?;
         let topics: Vec<&str> = tiers.iter().map(|tier| tier.topic.as_str()).collect();
         consumer.subscribe(&topics).map_err(|error| client.error("subscribe to the tiers", &error))?;
-        // One id per relay: the group's generation fences a relay that lost its partitions.
-        let id: String = format!("redrive.relay.{group}.{owner}").chars().take(200).collect();
-        let lane = Lane::open(&client, &id, 10_000_000)?;
-        Ok(Self {
-            client,
-            tiers,
-            consumer,
-            watch,
-            lane,
-            held: BTreeMap::new(),
-            paused: HashSet::new(),
-            broken: None,
-            strange: None,
-        })
+        Ok((consumer, watch))
+    }
+
+    /// A new consumer, which begins at the committed offsets. The one before leaves its group beside that, if it can.
+    fn hear_anew(&mut self) -> Result<()> {
+        let (consumer, watch) = Self::consumer(&self.client, &self.tiers)?;
+        self.watch = watch;
+        self.held.clear();
+        self.paused.clear();
+        self.ears = Ears::default();
+        let before = std::mem::replace(&mut self.consumer, consumer);
+        let (tell, left) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(before);
+            let _ = tell.send(());
+        });
+        if left.recv_timeout(LEAVE).is_err() {
+            tracing::debug!(target: "kafka", "a consumer takes long to leave its group");
+        }
+        Ok(())
+    }
+
+    /// A consumer that hears nothing of a partition, although something lies there, is given up.
+    fn not_deaf(&mut self) -> Result<()> {
+        let Some(((topic, partition), offset)) = self.ears.deaf() else { return Ok(()) };
+        let (action, deaf) = (format!("read {topic}"), rough(DEAF));
+        let message = format!(
+            "nothing came of partition {partition} for {deaf}, though a message lies at offset {offset}: its consumer \
+             is made anew"
+        );
+        self.hear_anew()?;
+        Err(BrokerError::new(ErrorKind::Unreachable, action, message))
     }
 
     /// Fetches for a while, or until so many are due: then they need not wait for others.
@@ -253,7 +299,7 @@ impl Inner {
             self.rebalanced()?;
             match self.consumer.poll(left.max(Duration::from_millis(1))) {
                 // Nothing came, or only a word about the group.
-                None => {}
+                None => self.ears.silence(),
                 Some(Ok(record)) => {
                     let topic = record.topic();
                     let Some(tier) = self.tiers.iter().find(|tier| tier.topic == topic) else { continue };
@@ -282,6 +328,7 @@ impl Inner {
                     };
                     due += usize::from(waiting.due <= now);
                     let key = (topic.to_owned(), record.partition());
+                    self.ears.heard(&key);
                     let held = self.held.entry(key.clone()).or_default();
                     held.queue.push_back(waiting);
                     held.bytes += bytes;
@@ -302,7 +349,7 @@ impl Inner {
     }
 
     /// Lets a partition flow again, or stops it while enough of it waits here.
-    fn flow(&self, key: &(String, i32), on: bool) -> Result<()> {
+    fn flow(&self, key: &Partition, on: bool) -> Result<()> {
         let mut list = TopicPartitionList::new();
         list.add_partition(&key.0, key.1);
         let done = if on { self.consumer.resume(&list) } else { self.consumer.pause(&list) };
@@ -311,15 +358,20 @@ impl Inner {
 
     fn rebalanced(&mut self) -> Result<()> {
         let moved = std::mem::take(&mut *self.watch.moved.lock().unwrap_or_else(PoisonError::into_inner));
-        for (topic, partition, came) in moved {
-            let key = (topic, partition);
+        let mut flowed = Ok(());
+        for (key, came) in moved {
             self.held.remove(&key);
             self.paused.remove(&key);
-            if came {
-                self.flow(&key, true)?;
+            match came {
+                false => self.ears.lost(&key),
+                true => {
+                    // What fails for one must not leave the others as they were before.
+                    flowed = flowed.and(self.flow(&key, true));
+                    self.ears.given(key);
+                }
             }
         }
-        Ok(())
+        flowed
     }
 
     /// What nobody knows to be for good is tried again for a while: a broker that has just come back knows topics,
@@ -355,13 +407,14 @@ impl Inner {
             self.rewind()?;
             self.broken = None;
         }
+        self.not_deaf()?;
         self.fetch(limit)?;
         self.rebalanced()?;
         let now = self.client.clock.now();
         let mut carried = Carried::default();
         let mut batch: Vec<Record> = Vec::new();
         let mut offsets = TopicPartitionList::new();
-        let mut taken: Vec<(String, i32)> = Vec::new();
+        let mut taken: Vec<Partition> = Vec::new();
         let mut late: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
         for (key, held) in &mut self.held {
             let queue = &held.queue;
@@ -443,6 +496,7 @@ impl Inner {
     /// Forgets what was fetched and reads on from the committed offsets.
     fn rewind(&mut self) -> Result<()> {
         self.held.clear();
+        self.ears.anew();
         let paused: Vec<_> = self.paused.drain().collect();
         for key in &paused {
             self.flow(key, true)?;
@@ -515,11 +569,22 @@ impl Carrier for Tiers {
                 self.asked = Some(asked);
                 return self.states();
             }
-            Some(asked) => asked.await.map_err(lost)?.map(|waiting| self.waiting = waiting),
-            None => Ok(()),
+            Some(asked) => asked.await.map_err(lost)?.map(Some),
+            None => Ok(None),
         };
-        let counting = Arc::clone(&self.counting);
-        self.asked = Some(tokio::task::spawn_blocking(move || counting.waiting()));
+        let (counting, inner) = (Arc::clone(&self.counting), self.inner.as_mut().ok_or_else(not_ended)?);
+        let counted = counted.map(|counted| {
+            let Some(counted) = counted else { return };
+            self.waiting = counted.waiting;
+            for (partition, offset) in counted.found {
+                inner.ears.found(&partition, offset, counted.at);
+            }
+        });
+        // Of what waits here already more need not have come.
+        let waits =
+            |partition: &&Partition| inner.held.get(*partition).is_some_and(|held| !held.queue.is_empty());
+        let quiet: Vec<_> = inner.ears.quiet().filter(|partition| !waits(partition)).cloned().collect();
+        self.asked = Some(tokio::task::spawn_blocking(move || counting.count(&quiet)));
         counted?;
         self.states()
     }

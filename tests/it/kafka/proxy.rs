@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const END: u16 = 26;
 /// The request that writes records, to one partition each.
 const PRODUCE: u16 = 0;
+/// The request for records (`Fetch`).
+const FETCH: u16 = 1;
 
 #[derive(Default)]
 struct State {
@@ -30,6 +32,8 @@ struct State {
     /// The broker says that it knows no newer version of this call.
     caps: Mutex<Option<(u16, u16)>>,
     open: Mutex<Vec<TcpStream>>,
+    /// Of each connection, whether its requests for records are to be lost.
+    deaf: Mutex<Vec<Arc<AtomicBool>>>,
 }
 
 /// It lives as long as the test process.
@@ -56,9 +60,11 @@ impl Proxy {
                 open.push(server.try_clone().unwrap());
                 drop(open);
                 let losing = Arc::new(AtomicBool::new(false));
+                let deaf = Arc::new(AtomicBool::new(false));
+                state.deaf.lock().unwrap().push(Arc::clone(&deaf));
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 let (shared, mark) = (Arc::clone(&state), Arc::clone(&losing));
-                std::thread::spawn(move || requests(from, to, &shared, &mark));
+                std::thread::spawn(move || requests(from, to, &shared, (&mark, &deaf)));
                 let shared = Arc::clone(&state);
                 std::thread::spawn(move || answers(server, client, &shared, &losing));
             }
@@ -94,6 +100,12 @@ impl Proxy {
         self.state.late.store(u32::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
+    /// Requests for records that come by a connection that is open now arrive nowhere; all else does, and so does all
+    /// that comes by a newer one.
+    pub fn deafen(&self) {
+        self.state.deaf.lock().unwrap().drain(..).for_each(|deaf| deaf.store(true, Ordering::SeqCst));
+    }
+
     /// Of this call only versions up to this one are known, for connections that are made from now on.
     pub fn know_only(&self, call: u16, version: u16) {
         *self.state.caps.lock().unwrap() = Some((call, version));
@@ -115,7 +127,12 @@ fn wait(state: &State) {
 }
 
 /// Request by request: length, then the number of the call.
-fn requests(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &AtomicBool) {
+fn requests(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    state: &State,
+    (losing, deaf): (&AtomicBool, &AtomicBool),
+) {
     let mut head = [0; 6];
     let mut body = Vec::new();
     while from.read_exact(&mut head).is_ok() {
@@ -126,6 +143,9 @@ fn requests(mut from: TcpStream, mut to: TcpStream, state: &State, losing: &Atom
         }
         wait(state);
         let call = u16::from_be_bytes([head[4], head[5]]);
+        if call == FETCH && deaf.load(Ordering::SeqCst) {
+            continue;
+        }
         let commits = call == END;
         if call == PRODUCE {
             state.writes.fetch_add(1, Ordering::SeqCst);

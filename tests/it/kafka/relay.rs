@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use super::bench::{Read, message};
 use super::program::Shop;
+use super::proxy::Proxy;
 use super::server::Server;
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -132,6 +133,26 @@ fn a_broker_that_is_stopped_killed_or_restarted_under_a_relay_neither_loses_nor_
     );
     end(relay);
     assert_carried(&shop, &tier, &shop.app.read(&shop.target()), done);
+}
+
+#[test]
+fn a_relay_that_hears_nothing_of_what_lies_in_a_tier_says_so_and_begins_anew() {
+    let Some(server) = Server::start(&[]) else { return };
+    let proxy = Proxy::start(server.said("PROXY_PORT"), server.said("PROXIED"));
+    let shop = Shop::through(&proxy.url, server.url(), "1s");
+    let tier = format!("{}.retry-1s", shop.name);
+    let relay = relay(&shop);
+    shop.app.produce(&tier, &messages(0..100), Duration::ZERO);
+    assert_eq!(wait_for(&shop, 100, Duration::from_secs(60)).len(), 100);
+    // Its group and all else are well; the client by itself would wait for a minute.
+    proxy.deafen();
+    shop.app.produce(&tier, &messages(100..200), Duration::ZERO);
+    let read = wait_for(&shop, 200, Duration::from_secs(120));
+    let words = std::fs::read_to_string(shop.env.path("relay.err")).unwrap();
+    assert_eq!(read.len(), 200, "{}: {words}", told(&read));
+    assert!(words.contains("is made anew; trying again"), "{words}");
+    end(relay);
+    assert_carried(&shop, &tier, &read, 200);
 }
 
 /// How many places of the topic were read, how many messages are in them, and where one is twice.

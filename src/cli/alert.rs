@@ -71,6 +71,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     match trouble {
         // A threshold that is crossed says more than a broker that is silent.
         Some(error) if over.is_some() => {
+            let error = ctx.with_next(error);
             error.print(&mut ctx.ui);
             Ok(code)
         }

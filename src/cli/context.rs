@@ -133,13 +133,19 @@ impl Context {
             let next = self.placed(error.next_command().to_vec());
             return error.next(next);
         }
-        // A line that cannot be meant so: how it can be is on the verb's page.
-        match error.code() == ExitCode::Usage && !self.typed.verb.is_empty() {
-            true => {
-                let verb = self.typed.verb.iter().map(String::as_str);
-                error.next(["redrive"].into_iter().chain(verb).chain(["--help"]))
+        let verb = || self.typed.verb.iter().map(String::as_str);
+        match error.code() {
+            _ if self.typed.verb.is_empty() || error.is_declined() => error,
+            // A made-up shop has no status.
+            _ if error.is_of_broker() && self.typed.verb[0] != "demo" => {
+                // The smallest thing that goes there: it changes nothing, and tells whether it is well again.
+                let channel = self.typed.channel.as_deref();
+                error.next(self.command(&["status"].into_iter().chain(channel).collect::<Vec<_>>()))
             }
-            false => error,
+            // What to say where something ought to be told.
+            ExitCode::Bug => error.next(["redrive", "--version"]),
+            // A line that cannot be meant so, or not here: how it can be is on the verb's page.
+            _ => error.next(["redrive"].into_iter().chain(verb()).chain(["--help"])),
         }
     }
 }

@@ -166,6 +166,7 @@ pub struct CommandError {
     hints: Vec<String>,
     next: Vec<String>,
     problems: Vec<serde_json::Value>,
+    of_broker: bool,
 }
 
 /// An error as data, for `-o json`.
@@ -198,6 +199,7 @@ impl CommandError {
             hints: Vec::new(),
             next: Vec::new(),
             problems: Vec::new(),
+            of_broker: false,
         }
     }
 
@@ -239,13 +241,12 @@ impl CommandError {
     /// `error: …` of a broker [1], with its hint. `broker` is its name in the topology.
     pub fn broker(broker: &str, error: &BrokerError) -> Self {
         let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
-        let made = Self::failed(format!("{broker} could not {}: {}{code}", error.action, error.message));
-        // Where the hint is no command: look again, or which version this is.
-        let mut made = match error.kind {
-            ErrorKind::Throttled => made.next(["redrive", "status"]),
-            ErrorKind::Version => made.next(["redrive", "--version"]),
-            _ => made,
-        };
+        let mut made = Self::failed(format!("{broker} could not {}: {}{code}", error.action, error.message));
+        made.of_broker = true;
+        // Where the hint is no command: which version this is. Of all else the last hand says what to type.
+        if error.kind == ErrorKind::Version {
+            made = made.next(["redrive", "--version"]);
+        }
         match &error.hint {
             // A hint that is a command goes where commands go.
             Some(hint) if hint.starts_with("redrive ") => made.next(hint.split_whitespace()),
@@ -292,6 +293,16 @@ impl CommandError {
     /// The code that the process ends with.
     pub fn code(&self) -> ExitCode {
         self.code
+    }
+
+    /// Did a broker say so, or not answer?
+    pub fn is_of_broker(&self) -> bool {
+        self.of_broker
+    }
+
+    /// Is it said as it is, since a person said no?
+    pub fn is_declined(&self) -> bool {
+        self.head == Head::None && self.code == ExitCode::Refused
     }
 
     /// What happened, without the word before it.

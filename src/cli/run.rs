@@ -115,7 +115,7 @@ pub(super) fn percent(text: &str) -> Result<Percent, String> {
 }
 
 /// Is this argument a manifest? Channel names cannot look like one.
-fn is_manifest(what: &str) -> bool {
+pub(super) fn is_manifest(what: &str) -> bool {
     what == "-" || what.ends_with(".jsonl") || what.contains('/')
 }
 

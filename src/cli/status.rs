@@ -66,6 +66,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     trouble.map_or(Ok(ExitCode::Done), Err)
 }
 
+/// Says an error that is not the last one, which the verb ends with.
+fn told(ctx: &mut Context, error: Option<CommandError>) {
+    if let Some(error) = error {
+        ctx.with_next(error).print(&mut ctx.ui);
+    }
+}
+
 /// Inspecting the channel that needs it most; plan, if a queue is missing.
 fn next(ctx: &Context, channels: &[Status]) -> Vec<String> {
     let need = |status: &&Status| (status.is_over(), status.depths.dead_letter.count.number());
@@ -97,10 +104,7 @@ pub(super) async fn counted(
         let broker = match ctx.open(&loaded, target.broker, false).await {
             Ok(broker) => broker,
             Err(error) => {
-                if targets.len() > 1 {
-                    error.print(&mut ctx.ui);
-                }
-                trouble = Some(error);
+                told(ctx, trouble.replace(error));
                 continue;
             }
         };
@@ -108,7 +112,7 @@ pub(super) async fn counted(
             let depths = match broker.depths(channel).await {
                 Ok(depths) => depths,
                 Err(error) => {
-                    trouble = Some(CommandError::broker(target.broker.name(), &error));
+                    told(ctx, trouble.replace(CommandError::broker(target.broker.name(), &error)));
                     continue;
                 }
             };

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::error::{CommandError, ExitCode};
+use super::run::is_manifest;
 use super::{command, help};
 use crate::render::{Format, Ui};
 use crate::topology::nearest;
@@ -140,6 +141,8 @@ pub struct Typed {
     pub verb: Vec<String>,
     /// Options of the verb: the name of each in the code, and its words.
     pub options: Vec<(String, Vec<String>)>,
+    /// The channel, where one was named.
+    pub channel: Option<String>,
     /// Where runs are recorded.
     pub ledger: Option<String>,
 }
@@ -147,7 +150,8 @@ pub struct Typed {
 impl Typed {
     /// Out of a command line that could be read.
     pub fn of(line: &clap::Command, found: &clap::ArgMatches) -> Self {
-        let mut typed = Self { options: options(line, found), ..Self::default() };
+        let mut typed =
+            Self { options: options(line, found), channel: channel(line, found), ..Self::default() };
         let mut at = found;
         while let Some((word, below)) = at.subcommand() {
             typed.verb.push(word.to_owned());
@@ -160,6 +164,18 @@ impl Typed {
         }
         typed
     }
+}
+
+/// The channel that a verb was typed with. Where a manifest may stand in its place its name says that it is one.
+fn channel(line: &clap::Command, found: &clap::ArgMatches) -> Option<String> {
+    let (verb, found) = found.subcommand()?;
+    let names = |argument: &&clap::Arg| {
+        let name = argument.get_value_names().and_then(<[_]>::first).map(|name| name.as_str());
+        argument.is_positional() && name.is_some_and(|name| matches!(name, "CHANNEL" | "CHANNEL|FILE.jsonl"))
+    };
+    let argument = line.find_subcommand(verb)?.get_arguments().find(names)?;
+    let word = found.get_raw(argument.get_id().as_str())?.next()?.to_str()?;
+    (!is_manifest(word)).then(|| word.to_owned())
 }
 
 /// The options of a verb that were typed, so that a command can be told again whole, whatever options it has. Options

@@ -120,6 +120,7 @@ fn a_script_plays_an_application() {
     insta::assert_snapshot!(stale, @r"
     --- stderr
     error: local could not ack RECEIPT: the receipt is not valid any more: the message was handed out again, or is gone
+    next  redrive status
     [1]
     ");
     // The tier is a queue too; its message is due after five seconds.

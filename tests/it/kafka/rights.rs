@@ -318,6 +318,7 @@ fn logins_and_certificates_that_are_wrong_are_told_apart() {
             assert!(text.contains(word), "{word}: {text}");
         }
         assert!(!text.contains("-secret"), "{text}");
+        assert!(text.contains("\nnext  redrive "), "what to type: {text}");
     };
     says(&tls(&ca("other.pem"), with_tls), &["certificate verify failed", "ssl.ca.location"]);
     says(&tls("client.id: x", with_tls), &["security.protocol"]);

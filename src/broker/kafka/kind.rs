@@ -40,8 +40,8 @@ impl Kind for KafkaKind {
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
             // A transaction costs milliseconds whatever it holds; of so many of 1 KiB a partition's share of six still
-            // goes in one request.
-            batch: 4_000,
+            // goes in one request. Two are in memory, since one is read and made ready while the other is on its way.
+            batch: 3_000,
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

@@ -94,7 +94,10 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         if warnings == 0 { String::new() } else { counted(warnings, "warning") },
     ];
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    ctx.ui.say(Line::new().bold(format!("{} is valid", loaded.file)).text(format!(": {}", parts.join(", "))));
+    ctx.ui.say_folded(
+        Line::new().bold(format!("{} is valid", loaded.file)).text(format!(": {}", parts.join(", "))),
+        2,
+    );
     explain(&mut ctx.ui, &meaning(topology));
     Ok(code)
 }
@@ -103,8 +106,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
 fn explain(ui: &mut Ui, meanings: &[Meaning]) {
     for meaning in meanings {
         ui.blank();
-        ui.say(Line::new().bold(meaning.head()));
-        let mut table = Table::new([Column::left(""), Column::left("")]).bare().indent(2);
+        ui.say_folded(Line::new().bold(meaning.head()), 2);
+        let mut table = Table::new([Column::left(""), Column::left("").folds()]).bare().indent(2);
         for (at, what) in meaning.rows() {
             table.row([at.into(), what.into()]);
         }

@@ -30,16 +30,15 @@ pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Co
         return;
     }
     let head = place.head(&looked.snapshot.queue, ui.columns());
-    ui.say(head);
-    ui.say(
-        Line::new()
-            .bold(format!("{} of cause {cause}", count(contrast.inside, "letter", "letters")))
-            .text(format!(", against {} of other causes", number(contrast.outside))),
-    );
+    ui.say_folded(head, 2);
+    let whose = Line::new()
+        .bold(format!("{} of cause {cause}", count(contrast.inside, "letter", "letters")))
+        .text(format!(", against {} of other causes", number(contrast.outside)));
+    ui.say_folded(whose, 2);
     if let Some((from, to)) = window {
         let others =
             inside_window.map(|n| format!("; about {} others died then", number(n))).unwrap_or_default();
-        ui.say(format!("died from {} to {}{others}", second(from), second(to)));
+        ui.say_folded(format!("died from {} to {}{others}", second(from), second(to)), 2);
     }
     if !differences.is_empty() {
         ui.blank();
@@ -67,7 +66,7 @@ pub fn print_contrast(ui: &mut Ui, place: &Where, looked: &Looked, contrast: &Co
         } else {
             "no value is 10% more frequent on one side"
         };
-        ui.say(format!("Nothing sets them apart: {why}."));
+        ui.say_folded(format!("Nothing sets them apart: {why}."), 2);
     }
     ui.next(next);
 }

@@ -37,8 +37,8 @@ impl Causes<'_> {
             return;
         }
         let head = self.place.head(&self.looked.snapshot.queue, ui.columns());
-        ui.say(head);
-        ui.say(self.summary());
+        ui.say_folded(head, 2);
+        ui.say_folded(self.summary(), 2);
         let lines = self.buckets.sorted();
         if !lines.is_empty() {
             ui.blank();
@@ -93,9 +93,9 @@ impl Causes<'_> {
             columns.push(Column::right("GROUPS").drops(2));
         }
         columns.extend([
-            Column::left("LAST"),
+            Column::left("LAST").spared(1),
             Column::left("PAST 24H").drops(1),
-            Column::left("EXPIRES"),
+            Column::left("EXPIRES").spared(2),
             Column::left("ID"),
         ]);
         let mut table = Table::new(columns);

@@ -67,7 +67,7 @@ impl Letters<'_> {
         let selected = self.looked.selected;
         if self.letters.is_empty() {
             let head = self.place.head(&self.looked.snapshot.queue, ui.columns());
-            ui.say(head);
+            ui.say_folded(head, 2);
             ui.say(format!("0 of {} shown", count(self.looked.seen, "dead letter", "dead letters")));
             print_notes(ui, self.notes);
             return ui.next(self.next);
@@ -77,11 +77,12 @@ impl Letters<'_> {
         let any_group = self.letters.iter().any(|letter| letter.group.is_some());
         let any_id = self.letters.iter().any(|letter| letter.event_id.is_some());
         let error = Column::left("ERROR");
-        let mut columns = vec![Column::left("DIED"), Column::left("AGE"), Column::right("TRIES")];
+        let mut columns =
+            vec![Column::left("DIED").spared(3), Column::left("AGE"), Column::right("TRIES").spared(2)];
         if any_group {
             columns.push(Column::left("GROUP").drops(2));
         }
-        columns.extend([Column::right("SIZE"), if self.full { error } else { error.max(29) }]);
+        columns.extend([Column::right("SIZE").spared(1), if self.full { error } else { error.max(29) }]);
         if any_id {
             columns.push(Column::left("EVENT ID").drops(1));
         }
@@ -101,7 +102,8 @@ impl Letters<'_> {
             }
             row.push(bytes(letter.size).into());
             let class = letter.class.as_deref().map(last_part);
-            row.push(letter.message.as_deref().or(class).unwrap_or("unknown").into());
+            let message = letter.message.as_deref().filter(|message| !message.trim().is_empty());
+            row.push(message.or(class).unwrap_or("unknown").into());
             if any_id {
                 row.push(letter.event_id.clone().unwrap_or_else(|| "-".to_owned()).into());
             }

@@ -137,8 +137,8 @@ pub fn applied(ui: &mut Ui, rows: &[ApplyRow], now: Time) {
     }
     let mut table = Table::new([
         Column::left("APPLIED"),
-        Column::left("BY"),
-        Column::left("BROKER"),
+        Column::left("BY").spared(1),
+        Column::left("BROKER").spared(2),
         Column::left("STATE"),
         Column::left("VERSION").drops(1),
         Column::left("REASON").drops(2),

@@ -46,14 +46,14 @@ pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], more: bool, now: Time,
         return ui.note("No runs are recorded here yet.");
     }
     let mut table = Table::new(vec![
-        Column::left("STARTED"),
+        Column::left("STARTED").spared(2),
         Column::left("BY").drops(2),
         Column::left("STATE"),
-        Column::right("PLANNED"),
+        Column::right("PLANNED").spared(1),
         Column::right("MOVED"),
         Column::right("OTHER").drops(3),
         Column::right("TOOK").drops(1),
-        Column::left("REASON").cuts(),
+        Column::left("REASON").cuts().spared(3),
         Column::left("RUN"),
     ]);
     let terminal = ui.columns().is_some();

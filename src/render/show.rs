@@ -71,7 +71,7 @@ impl Show<'_> {
         let raw = &self.letter.raw;
         let shown = body(raw.message.body.as_deref(), raw.body_len, self.full);
         ui.blank();
-        ui.say(Line::new().bold("body").text(format!(", {}", shown.title)));
+        ui.say_folded(Line::new().bold("body").text(format!(", {}", shown.title)), 2);
         for line in shown.lines {
             self.say_cut(ui, line);
         }
@@ -98,11 +98,10 @@ impl Show<'_> {
             None => format!(", letter {}", raw.id),
         };
         let queue = &raw.facts.queue;
-        ui.say(
-            Line::new()
-                .bold(self.place.channel.clone())
-                .text(format!(" · {}{protected} · {queue}{at}", self.place.broker)),
-        );
+        let head = Line::new()
+            .bold(self.place.channel.clone())
+            .text(format!(" · {}{protected} · {queue}{at}", self.place.broker));
+        ui.say_folded(head, 2);
         ui.blank();
         let class = self.letter.error_class().map(last_part);
         let message = self.letter.error_message();
@@ -115,7 +114,7 @@ impl Show<'_> {
         let cause = format!("  cause {}", self.letter.cause.id);
         let room = ui.columns().filter(|_| !self.full).map(|columns| columns.saturating_sub(cause.len()));
         let what = room.map_or(what.clone(), |room| cut(&what, room));
-        ui.say(Line::new().bold(what).text(cause));
+        ui.say_folded(Line::new().bold(what).text(cause), 2);
         if let Some(line) = self.wrapper() {
             self.say_cut(ui, line.into());
         }
@@ -222,9 +221,9 @@ impl Show<'_> {
 
     fn reasons(&self, ui: &mut Ui) {
         ui.blank();
-        ui.say(Line::new().bold("why").text(", the dialect that wins first"));
+        ui.say_folded(Line::new().bold("why").text(", the dialect that wins first"), 2);
         if self.letter.context.readings.is_empty() {
-            ui.say("  none of the dialects knows a mark of this letter: redrive explain dialects");
+            ui.say_folded("  none of the dialects knows a mark of this letter: redrive explain dialects", 4);
         }
         let mut table =
             Table::new([Column::left(""), Column::left(""), Column::left("").cuts()]).bare().indent(2);
@@ -261,7 +260,7 @@ impl Show<'_> {
             Some(consumer) => format!(", 1, in consumer {consumer}"),
             None => ", oldest first".to_owned(),
         };
-        ui.say(Line::new().bold("deaths").text(all));
+        ui.say_folded(Line::new().bold("deaths").text(all), 2);
         let mut table = Table::new([
             Column::right(""),
             Column::left(""),
@@ -364,9 +363,10 @@ impl Show<'_> {
                 format!("{travelling} {travel}, {staying} {stay} behind{whose}")
             }
         };
-        ui.say(Line::new().bold(title).text(format!(", {}: {counts}", headers.len())));
+        ui.say_folded(Line::new().bold(title).text(format!(", {}: {counts}", headers.len())), 2);
         let bound = |most: usize| if self.full { usize::MAX } else { most };
-        let columns = [Column::left(""), Column::left("").max(44), Column::left(""), Column::left("").cuts()];
+        let columns =
+            [Column::left(""), Column::left("").max(44), Column::left("").spared(1), Column::left("").cuts()];
         let mut table = Table::new(columns).bare().indent(2);
         for (mark, style, side, most) in [
             ("travel", Style::Plain, &travel, bound(TRAVELLING)),
@@ -401,7 +401,7 @@ impl Show<'_> {
         ui.say(Line::new().bold("a redrive would"));
         let mut say = |label: &str, text: String, red: bool| {
             let style = if red { Style::Red } else { Style::Plain };
-            ui.say(Line::new().dim(format!("  {label:<7}  ")).styled(style, text));
+            ui.say_folded(Line::new().dim(format!("  {label:<7}  ")).styled(style, text), 11);
         };
         if let Some((why, way_round)) = &self.deed.stays {
             say("not go", format!("{why}; {way_round}"), true);

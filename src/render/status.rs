@@ -71,7 +71,10 @@ impl Status {
             .bold(self.place.channel.clone())
             .text(format!(" · {}{protected}{owner} · ", self.place.broker))
             .dim(moment(self.place.at, columns));
-        let mut lines = vec![head];
+        let mut lines = match columns {
+            Some(columns) => head.wrapped(columns, 2),
+            None => vec![head],
+        };
         lines.extend(self.table().lines(columns));
         lines
     }
@@ -86,7 +89,7 @@ impl Status {
             }
         });
         let told = growth.is_some();
-        let mut columns = vec![Column::right("WAITING"), Column::left("OLDEST")];
+        let mut columns = vec![Column::right("WAITING"), Column::left("OLDEST").spared(1)];
         columns.extend(growth.map(|title| Column::right(title).drops(1)));
         columns.extend([Column::left("EXPIRES"), Column::left("QUEUE").cuts()]);
         let mut table = Table::new(columns);
@@ -286,10 +289,10 @@ pub fn print_alert(ui: &mut Ui, channels: &[Status], how: AlertAs, unasked: Opti
             let mut table = Table::new([
                 Column::left("STATE"),
                 Column::right("WAITING"),
-                Column::left("OLDEST"),
-                Column::left("ALERT AT"),
+                Column::left("OLDEST").spared(2),
+                Column::left("ALERT AT").spared(1),
                 Column::left("OWNER").drops(1),
-                Column::left("QUEUE"),
+                Column::left("QUEUE").cuts(),
             ]);
             for status in channels {
                 let dead = &status.depths.dead_letter;

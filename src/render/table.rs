@@ -21,6 +21,7 @@ pub struct Column {
     header: Cow<'static, str>,
     right: bool,
     drop: Option<u8>,
+    spare: Option<u8>,
     cuts: bool,
     folds: bool,
     max: Option<usize>,
@@ -29,7 +30,15 @@ pub struct Column {
 impl Column {
     /// A column that starts at its left.
     pub fn left(header: impl Into<Cow<'static, str>>) -> Self {
-        Self { header: header.into(), right: false, drop: None, cuts: false, folds: false, max: None }
+        Self {
+            header: header.into(),
+            right: false,
+            drop: None,
+            spare: None,
+            cuts: false,
+            folds: false,
+            max: None,
+        }
     }
 
     /// A column of numbers.
@@ -41,6 +50,13 @@ impl Column {
     #[must_use]
     pub fn drops(mut self, order: u8) -> Self {
         self.drop = Some(order);
+        self
+    }
+
+    /// Is left out when even cutting was not enough; the lowest number goes first.
+    #[must_use]
+    pub fn spared(mut self, order: u8) -> Self {
+        self.spare = Some(order);
         self
     }
 
@@ -173,7 +189,12 @@ impl Table {
             rows.push(text(&names));
         }
         rows.extend(source.iter().map(|row| text(row)));
-        self.lay_out(&shown, &rows)
+        let lines = self.lay_out(&shown, &rows);
+        match limit.filter(|_| folded.is_none()) {
+            // Narrower than any of its columns.
+            Some(limit) => lines.iter().map(|line| line.cut_to(limit)).collect(),
+            None => lines,
+        }
     }
 
     /// The rows with what is too wide for a last column that folds in rows of its own, if anything is.
@@ -216,15 +237,23 @@ impl Table {
                 *wide = (*wide).min(max.max(width(&column.header)));
             }
         }
+        let least = |widths: &[Option<usize>]| -> Vec<Option<usize>> {
+            let cut = |(at, wide): (usize, &Option<usize>)| {
+                wide.map(|wide| if self.columns[at].cuts { wide.min(LEAST) } else { wide })
+            };
+            widths.iter().enumerate().map(cut).collect()
+        };
+        let first = |widths: &[Option<usize>], order: &dyn Fn(&Column) -> Option<u8>| {
+            let shown = (0..widths.len()).filter(|at| widths[*at].is_some());
+            shown.filter_map(|at| Some((order(&self.columns[at])?, at))).min().map(|(_, at)| at)
+        };
         while total(widths) > limit {
-            let next = (0..widths.len())
-                .filter(|at| widths[*at].is_some())
-                .filter_map(|at| Some((self.columns[at].drop?, at)))
-                .min();
-            match next {
-                Some((_, at)) => widths[at] = None,
-                None => break,
-            }
+            let Some(at) = first(widths, &|column| column.drop) else { break };
+            widths[at] = None;
+        }
+        while total(&least(widths)) > limit {
+            let Some(at) = first(widths, &|column| column.spare) else { break };
+            widths[at] = None;
         }
         while total(widths) > limit {
             let over = total(widths) - limit;

@@ -340,7 +340,7 @@ pub fn dry_run(ui: &mut Ui, it: &Before<'_>, real: &[String]) {
         return ui.document(&document(it, real));
     }
     before(ui, it);
-    ui.say("Dry run: nothing was claimed or sent. For real:");
+    ui.say_folded("Dry run: nothing was claimed or sent. For real:", 2);
     ui.next(real);
 }
 

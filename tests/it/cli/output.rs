@@ -147,3 +147,47 @@ fn an_answer_at_the_terminal_decides() {
     Apply 2 changes to l? [y/N]
     ");
 }
+
+#[test]
+fn o03_no_row_wraps_on_a_narrow_terminal() {
+    let env = demo();
+    let file = "shop/redrive.yaml";
+    let id = {
+        let listed = env.line(&format!("-f {file} inspect orders --letters -o jsonl")).ok();
+        let first: serde_json::Value = serde_json::from_str(listed.out.lines().next().unwrap()).unwrap();
+        first["letter"].as_str().unwrap().to_owned()
+    };
+    let _ = env
+        .line(&format!("-f {file} run orders --limit 3 --order none --reason INC-1234-of-the-night --yes"));
+    let show = format!("show orders {id}");
+    let lines = [
+        "check",
+        "plan",
+        "plan --applied",
+        "inspect orders",
+        "inspect orders --letters",
+        "inspect orders --by group",
+        show.as_str(),
+        "status",
+        "alert",
+        "runs",
+        "run orders --limit 3 --order none --reason x --dry-run",
+        "explain dialects",
+    ];
+    for columns in [40, 60, 80] {
+        for line in lines {
+            let mut words = vec!["-f", file];
+            words.extend(line.split(' '));
+            let (screen, _) = env.sit(&words, columns).end();
+            assert!(screen.rows().len() > 2, "{line}: {:#?}", screen.rows());
+            // A command to paste stays whole, over several rows.
+            let mut command = false;
+            let mut wrapped = screen.wrapped.clone();
+            wrapped.retain(|row| {
+                command = row.starts_with("next  ") || command && row.contains(" --");
+                !command
+            });
+            assert!(wrapped.is_empty(), "{columns}, {line}: {wrapped:#?}");
+        }
+    }
+}

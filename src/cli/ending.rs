@@ -139,14 +139,14 @@ fn engine_error(path: &Path, error: &EngineError) -> CommandError {
     }
 }
 
-/// Says how it ended.
+/// Says how it ended; `looking`: how much of the time of this part went into looks between its passes.
 pub fn said(
     ctx: &mut Context,
     ready: &Ready<'_>,
     context: &screen::RunScreen,
     end: &End,
     judged: &Judged,
-    (began, now): (Time, Time),
+    (began, now, looking): (Time, Time, Duration),
 ) {
     let next = match judged.state {
         RunState::Done => ctx.command(&["inspect", &context.channel]),
@@ -168,6 +168,7 @@ pub fn said(
         notes: &notes,
         groups: &groups,
         total,
+        looking,
         parts,
         reason: &ready.row.reason,
         who: &ctx.who,

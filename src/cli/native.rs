@@ -116,13 +116,19 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         target: &names.return_to,
         place: place.as_deref(),
         letters,
+        path: PATH,
         rate: &rate_text,
         not_kept,
     };
     screen::before(&mut ctx.ui, &before);
     if asked.dry_run {
+        let mut real = asked.typed.clone();
+        if reason.is_none() {
+            real.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+        }
+        screen::dry_run(&mut ctx.ui, &before, chosen.name(), reason, &real);
         ctx.ui.note("Dry run: nothing was sent. For real:");
-        ctx.ui.next(&asked.typed);
+        ctx.ui.next(&real);
         return Ok(ExitCode::Done);
     }
     const NOTHING: &str = "Nothing was sent.";
@@ -218,14 +224,23 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         .map_err(told_ledger)?;
     let row = ledger.runs_like(&run).map_err(told_ledger)?.into_iter().next();
     let row = row.ok_or_else(|| CommandError::bug("a run that was just recorded is not in the ledger"))?;
-    screen::ended(&mut ctx.ui, &row, state, code.number(), &counts, end.why.as_deref());
-    if end.left {
-        ctx.ui.note("The move goes on at the broker; it was not cancelled.");
-    }
     let next = match code {
         ExitCode::Done => ctx.command(&["inspect", &row.channel]),
         _ => ctx.command(&["status", &row.channel]),
     };
+    let ended = screen::Ended {
+        row: &row,
+        state,
+        exit: code.number(),
+        counts: &counts,
+        why: end.why.as_deref(),
+        at: now,
+        next: &next,
+    };
+    screen::ended(&mut ctx.ui, &ended);
+    if end.left {
+        ctx.ui.note("The move goes on at the broker; it was not cancelled.");
+    }
     ctx.ui.next(&next);
     Ok(code)
 }

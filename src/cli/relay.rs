@@ -81,6 +81,10 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 Err(error) => return Err(CommandError::broker(target.broker.name(), &error)),
             }
         }
+        // Before the first message is carried: where calls really go, where the topology alone does not say it.
+        if let Some(place) = broker.whereabouts() {
+            ctx.ui.note(format!("{} is at {place}.", target.broker.title()));
+        }
         titles.push(target.broker.title());
         brokers.push(broker);
     }

@@ -292,7 +292,10 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         }
         return Err(error.next(ctx.command(&["inspect", &row.channel])));
     }
-    screen::resuming(&mut ctx.ui, &row, &chosen.title(), &left, &rate_text, orders);
+    let broker = ctx.open(&loaded, chosen, true).await?;
+    super::receives::guard(ctx, &*broker, chosen, channel).await?;
+    let place = broker.whereabouts();
+    screen::resuming(&mut ctx.ui, &row, (&chosen.title(), place.as_deref()), &left, &rate_text, orders);
     let mut sending = left.planned.saturating_sub(left.held) + of(LetterState::Intended);
     if args.resend_in_doubt {
         sending += of(LetterState::InDoubt);
@@ -328,8 +331,6 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         args.yes.consent(&mut ctx.ui, consent)?;
     }
     let events = open_events(ctx, args.events.as_deref(), &args.run)?;
-    let broker = ctx.open(&loaded, chosen, true).await?;
-    super::receives::guard(ctx, &*broker, chosen, channel).await?;
     let key = queue_key(&loaded, chosen, &row.queue);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &key, &row.queue, &row.id, &owner, args.take_over)?;

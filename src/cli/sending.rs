@@ -399,6 +399,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         .map_err(|error| ledger_error(&path, &error))?;
     let began = ctx.clock.now();
     let (mut seen, mut took, mut recording, mut moved) = (0, Duration::ZERO, Duration::ZERO, 0);
+    let mut looking = Duration::ZERO;
     let (result, code) = loop {
         let Some(mover) = ready.mover.take() else {
             return Err(CommandError::bug("a run without a session"));
@@ -464,6 +465,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             let goes_on = code.is_none() && end.cause.is_none();
             if goes_on && let Some(mut passes) = ready.passes.take() {
                 let mut failed = None;
+                let looks = ctx.clock.elapsed();
                 let more = tokio::select! {
                     more = passes.next(ctx, &mut ready, end) => more.unwrap_or_else(|error| {
                         // No false success: what stands behind was not come to.
@@ -475,6 +477,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                         false
                     }
                 };
+                looking += ctx.clock.elapsed().saturating_sub(looks);
                 end.cause = failed.map(|text| {
                     let what = "look at the letters behind those that were sent";
                     Cause::Broker(BrokerError::new(ErrorKind::Other, what, text))
@@ -485,7 +488,8 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
                     continue;
                 }
             }
-            (end.took, end.recording, end.moved_now) = (took, recording, moved);
+            // A person waits for the looks between passes too.
+            (end.took, end.recording, end.moved_now) = (took + looking, recording, moved);
             let judged = ending::Judged::of(end, code, &ready.ledger, ready.row.n);
             let judged = judged.map_err(|error| ledger_error(&path, &error))?;
             let mut watching =
@@ -508,7 +512,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
             let judged = ending::Judged::of(&end, code, &ready.ledger, ready.row.n).map_err(told)?;
             let now = ctx.clock.now();
             ending::record(ctx, &mut ready, &end, &judged, now).map_err(told)?;
-            ending::said(ctx, &ready, &context, &end, &judged, (began, now));
+            ending::said(ctx, &ready, &context, &end, &judged, (began, now, looking));
             Ok(judged.code)
         }
     }

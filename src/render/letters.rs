@@ -158,7 +158,7 @@ fn as_a_run(order: Order) -> &'static str {
     match order {
         Order::PerQueue | Order::PerGroup => ", as a run sends them",
         Order::PerPartition => "; a run keeps the order of each partition",
-        Order::None => ", about as a run sends them: the queue keeps no order",
+        Order::None => "; the queue keeps no order, and a run takes and sends them as they are handed out",
     }
 }
 

@@ -64,7 +64,7 @@ impl Queue {
             BrokerError::new(
                 ErrorKind::NotFound,
                 format!("find the queue {name}"),
-                format!("there is no such queue ({})", client.place),
+                format!("there is no such queue ({})", client.whereabouts()),
             )
             .hint(client.elsewhere())
         };
@@ -159,17 +159,15 @@ fn by_time(sent: Time, arrival: u64) -> u64 {
 }
 
 /// Nothing comes, and it is not the end: so many are in flight that SQS hands out no more (S23).
-pub(super) fn blocked(counts: &Queue) -> BrokerError {
-    BrokerError::new(
-        ErrorKind::Throttled,
-        format!("receive from {}", counts.name),
-        format!(
-            "blocked: about {} letters are in flight, the limit of SQS; the queue is not empty, about {} wait",
-            counts.in_flight, counts.visible
-        ),
-    )
-    .code("in-flight limit")
-    .hint("somebody holds them: stop that reader, or wait until its visibility timeout is over")
+pub(super) fn blocked(client: &Client, counts: &Queue) -> BrokerError {
+    let what = format!(
+        "blocked: about {} letters are in flight, the limit of SQS; the queue is not empty, about {} wait",
+        counts.in_flight, counts.visible
+    );
+    let blocked = client.fault(ErrorKind::Throttled, format!("receive from {}", counts.name), &what);
+    blocked
+        .code("in-flight limit")
+        .hint("somebody holds them: stop that reader, or wait until its visibility timeout is over")
 }
 
 /// One receive of up to ten with everything asked for (S10).
@@ -376,7 +374,7 @@ impl Pages for Look {
                 self.behind = waiting;
                 let others = counts.in_flight.saturating_sub(self.held.len() as u64);
                 if seen == 0 && waiting > 0 && others >= self.client.most_in_flight as u64 {
-                    return Err(blocked(&counts));
+                    return Err(blocked(&self.client, &counts));
                 }
                 // What stays behind on a FIFO queue is locked by what we hold: no answer will bring it.
                 let locked = self.queue.fifo && !self.held.is_empty();

@@ -4,44 +4,64 @@
 use std::future::Future;
 use std::time::Duration;
 
-use aws_sdk_sqs::types::Message as SqsMessage;
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::browse::{self, Queue};
 use super::client::Client;
 use super::convert;
 use crate::broker::BrokerError;
+use crate::letter::RawLetter;
 
 /// Receives, sends or deletes under way at once.
 pub(super) const AT_ONCE: usize = 8;
 
-/// The answers of all `calls`, in the order in which they come.
-pub(super) async fn all<F: Future + Send>(calls: Vec<F>) -> Vec<F::Output> {
-    let mut answers = Vec::with_capacity(calls.len());
-    let mut waiting = calls.into_iter();
-    let mut under_way: FuturesUnordered<F> = waiting.by_ref().take(AT_ONCE).collect();
-    while let Some(answer) = under_way.next().await {
-        answers.push(answer);
-        under_way.extend(waiting.next());
+/// The answers of all `calls`, in the order in which they come. Each is made when it is its turn, while those before it
+/// are under way.
+pub(super) async fn all<F: Future + Send>(mut calls: impl Iterator<Item = F> + Send) -> Vec<F::Output> {
+    let mut answers = Vec::new();
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        if under_way.len() < AT_ONCE
+            && let Some(call) = calls.next()
+        {
+            under_way.push(call);
+            // Off it goes, before the next one is made.
+            answers.extend(under_way.next().now_or_never().flatten());
+            continue;
+        }
+        match under_way.next().await {
+            Some(answer) => answers.push(answer),
+            None => return answers,
+        }
     }
-    answers
 }
 
 /// What receives gave.
 #[derive(Default)]
 pub(super) struct Received {
-    pub(super) messages: Vec<SqsMessage>,
+    /// Messages that came.
+    pub(super) count: usize,
+    pub(super) came: Vec<Came>,
     pub(super) broken: Option<BrokerError>,
 }
 
+/// A message that came.
+pub(super) struct Came {
+    /// SQS's own handle of this receive.
+    pub(super) handle: String,
+    pub(super) letter: RawLetter,
+}
+
 /// Receives until `missing` messages were asked for, so many bytes are there, or an answer comes empty or fails: then
-/// none is begun any more, since the queue seems to have no more for now.
+/// none is begun any more, since the queue seems to have no more for now. `first`: the number of the first, in the order
+/// in which they come.
 pub(super) async fn receive(
     client: &Client,
     queue: &Queue,
     hide: Duration,
-    missing: usize,
-    most_bytes: usize,
+    (missing, most_bytes): (usize, usize),
+    first: u64,
 ) -> Received {
     let mut received = Received::default();
     let mut left = missing.max(1);
@@ -66,7 +86,15 @@ pub(super) async fn receive(
                 if messages.is_empty() || bytes >= most_bytes {
                     left = 0;
                 }
-                received.messages.extend(messages);
+                for raw in messages {
+                    let number = first + received.count as u64;
+                    received.count += 1;
+                    if let (Some(letter), Some(handle)) =
+                        (browse::letter(queue, &raw, number), raw.receipt_handle)
+                    {
+                        received.came.push(Came { handle, letter });
+                    }
+                }
             }
             Some(Err(error)) => {
                 left = 0;

@@ -175,7 +175,7 @@ impl Client {
             BrokerError::new(
                 ErrorKind::NotFound,
                 format!("find the queue {queue}"),
-                format!("there is no such queue ({})", self.place),
+                format!("there is no such queue ({})", self.whereabouts()),
             )
             .hint(self.elsewhere())
         })
@@ -202,6 +202,11 @@ impl Client {
         }
     }
 
+    /// An error of ours, with the place.
+    pub(super) fn fault(&self, kind: ErrorKind, action: impl Into<String>, what: &str) -> BrokerError {
+        BrokerError::new(kind, action, format!("{what} ({})", self.whereabouts()))
+    }
+
     /// An SDK error in our words, with the place and what to do next.
     pub(super) fn error<E>(&self, action: impl Into<String>, error: &SdkError<E, HttpResponse>) -> BrokerError
     where
@@ -224,11 +229,12 @@ impl Client {
             whole.contains("CredentialsNotLoaded") || whole.contains("no providers in chain");
         let distrusted = whole.contains("invalid peer certificate");
         let kind = if no_credentials || distrusted { ErrorKind::Denied } else { kind };
+        let place = self.whereabouts();
         let message = match error.message() {
-            Some(text) => format!("{code}: {text} ({})", self.place),
-            None if no_credentials => format!("no credentials ({})", self.place),
-            None if code.is_empty() => format!("{} ({})", causes(error), self.place),
-            None => format!("{code} ({})", self.place),
+            Some(text) => format!("{code}: {text} ({place})"),
+            None if no_credentials => format!("no credentials ({place})"),
+            None if code.is_empty() => format!("{} ({place})", causes(error)),
+            None => format!("{code} ({place})"),
         };
         let mut ours = BrokerError::new(kind, action, message);
         if !code.is_empty() {
@@ -241,8 +247,23 @@ impl Client {
         }
         match self.advice(&code, no_credentials) {
             Some(advice) => ours.hint(advice),
+            None if matches!(error, SdkError::DispatchFailure(_)) && kind == ErrorKind::Unreachable => {
+                ours.hint(self.no_way())
+            }
             None => ours,
         }
+    }
+
+    /// Nobody answers at the endpoint: it is another one, or there is no way to it.
+    fn no_way(&self) -> String {
+        if self.place.endpoint == of_region(&self.place.region) {
+            return "no way to AWS from here, or there is no such region: url: of the broker names the region, endpoint_url: \
+                    among its options another endpoint"
+                .to_owned();
+        }
+        "nobody listens there: the endpoint is named by endpoint_url: among the broker's options, else by \
+         AWS_ENDPOINT_URL_SQS, AWS_ENDPOINT_URL or the profile"
+            .to_owned()
     }
 
     /// A queue that is not there may be in another account or region.

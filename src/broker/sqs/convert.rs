@@ -161,21 +161,23 @@ pub(super) fn wire_size(body: &str, attributes: &HashMap<String, MessageAttribut
     (body.len() + attributes) as u64
 }
 
-/// S13: batches of at most ten messages and `limit` bytes, in order; indexes into `sizes`.
-pub(super) fn batches(sizes: &[u64], limit: u64) -> Vec<std::ops::Range<usize>> {
-    let mut out = Vec::new();
-    let (mut start, mut bytes) = (0, 0u64);
-    for (index, size) in sizes.iter().enumerate() {
-        if index > start && (index - start == BATCH || bytes.saturating_add(*size) > limit) {
-            out.push(start..index);
-            (start, bytes) = (index, 0);
+/// S13: a batch that is being filled, with at most ten messages and so many bytes.
+#[derive(Default)]
+pub(super) struct Filling {
+    count: usize,
+    bytes: u64,
+}
+
+impl Filling {
+    /// Does one more of `size` bytes fit into it? The first always does.
+    pub(super) fn takes(&mut self, size: u64, limit: u64) -> bool {
+        let bytes = self.bytes.saturating_add(size);
+        let fits = self.count == 0 || self.count < BATCH && bytes <= limit;
+        if fits {
+            (self.count, self.bytes) = (self.count + 1, bytes);
         }
-        bytes = bytes.saturating_add(*size);
+        fits
     }
-    if start < sizes.len() {
-        out.push(start..sizes.len());
-    }
-    out
 }
 
 /// The id that people type for a message.
@@ -187,6 +189,22 @@ pub(super) fn letter_id(message_id: &str) -> LetterId {
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+
+    /// Ranges of `sizes` that are one batch each.
+    fn batches(sizes: &[u64], limit: u64) -> Vec<std::ops::Range<usize>> {
+        let (mut out, mut start, mut filling) = (Vec::new(), 0, Filling::default());
+        for (index, size) in sizes.iter().enumerate() {
+            if !filling.takes(*size, limit) {
+                out.push(start..index);
+                (start, filling) = (index, Filling::default());
+                assert!(filling.takes(*size, limit));
+            }
+        }
+        if start < sizes.len() {
+            out.push(start..sizes.len());
+        }
+        out
+    }
 
     #[test]
     fn s13_batches_by_count_and_bytes() {

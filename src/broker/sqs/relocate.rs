@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_sdk_sqs::types::Message as SqsMessage;
+use tokio::task::JoinHandle;
 
 use super::browse::{self, Queue};
-use super::calls::{self, Received};
+use super::calls::{self, Came, Received};
 use super::client::Client;
 use super::convert;
 use crate::broker::{
-    Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
-    Receipt, Result, Settled, Task,
+    Ask, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published, Receipt, Result,
+    Settled, Task,
 };
 use crate::letter::RawLetter;
 
@@ -24,7 +24,7 @@ pub(super) const RESEND_WITHIN: Duration = Duration::from_secs(240);
 /// they are received once more.
 const KEPT_BYTES: u64 = 16 << 20;
 
-/// Letters of a step from which on the next ones are received beside it: below, the rate is what is waited for.
+/// Letters of a step from which on the next ones are received beside the run: below, the rate is what is waited for.
 const AHEAD_FROM: usize = 500;
 /// Most bytes that are received so.
 const AHEAD_BYTES: usize = 8 << 20;
@@ -55,37 +55,42 @@ pub(super) struct Session {
     /// Deleted by us. SQS may hand one out once more all the same.
     settled: HashSet<String>,
     claims: u64,
-    /// Letters that may be received beside the next step, since the last claims wanted all that came; about how many
-    /// have not come yet.
-    ahead: usize,
+    /// Was the last step so large that receiving is worth doing beside it?
+    fast: bool,
+    /// The next letters, on their way while those before are recorded and sent.
+    coming: Option<Coming>,
+    /// About how many have not come yet.
     to_come: u64,
     /// Since when nothing new has come although letters are in flight elsewhere.
     dry_since: Option<Duration>,
 }
 
+/// Receives beside the run, on a task of their own: neither the making of copies nor a commit of the ledger holds them up.
+struct Coming {
+    task: JoinHandle<Received>,
+    asked: usize,
+    /// Until when SQS hides at least what they bring.
+    until: Duration,
+}
+
 /// Letters of a FIFO queue go to a FIFO queue, others to another.
-pub(super) fn same_kind(dead_letters: &Queue, target: &Queue) -> Result<()> {
+pub(super) fn same_kind(client: &Client, dead_letters: &Queue, target: &Queue) -> Result<()> {
     if dead_letters.fifo == target.fifo {
         return Ok(());
     }
-    Err(BrokerError::new(
-        ErrorKind::Rejected,
-        format!("send from {} to {}", dead_letters.name, target.name),
-        "one is a FIFO queue and the other is not; group order would be lost or asked for in vain",
-    ))
+    let action = format!("send from {} to {}", dead_letters.name, target.name);
+    let what = "one is a FIFO queue and the other is not; group order would be lost or asked for in vain";
+    Err(client.fault(ErrorKind::Rejected, action, what))
 }
 
 impl Session {
     pub(super) async fn begin(client: &Client, dead_letters: &str, task: &Task) -> Result<Self> {
         let source = Queue::read(client, dead_letters).await?;
         let target = Queue::read(client, &task.target).await?;
-        same_kind(&source, &target)?;
+        same_kind(client, &source, &target)?;
         if !task.snapshot.is_empty() && task.snapshot != source.identity() {
-            return Err(BrokerError::new(
-                ErrorKind::Stale,
-                format!("open {dead_letters}"),
-                "it was made anew since the selection was frozen: its letters are other ones",
-            ));
+            let what = "it was made anew since the selection was frozen: its letters are other ones";
+            return Err(client.fault(ErrorKind::Stale, format!("open {dead_letters}"), what));
         }
         let to_come = source.visible;
         Ok(Self {
@@ -98,7 +103,8 @@ impl Session {
             kept_bytes: 0,
             settled: HashSet::new(),
             claims: 0,
-            ahead: 0,
+            fast: false,
+            coming: None,
             to_come,
             dry_since: None,
         })
@@ -151,14 +157,14 @@ impl Session {
     }
 
     /// Notes a message that came, and whether it is a new one in our hands.
-    fn note(&mut self, raw: &SqsMessage, until: Duration) -> Option<RawLetter> {
-        let (id, handle) = (raw.message_id.as_deref()?, raw.receipt_handle.clone()?);
+    fn note(&mut self, came: Came, until: Duration) -> Option<RawLetter> {
+        let Came { handle, letter } = came;
+        let id = letter.position.as_str();
         if let Some(known) = self.held.get_mut(id) {
             // Its time had run out, or SQS delivered twice: only the newest handle counts.
             (known.handle, known.until) = (handle, until);
             return None;
         }
-        let letter = browse::letter(&self.source, raw, self.claims)?;
         self.claims += 1;
         self.to_come = self.to_come.saturating_sub(1);
         self.held.insert(id.to_owned(), Held { handle, claim: self.claims, handed: false, until });
@@ -205,29 +211,47 @@ impl Session {
 
     /// Takes what was received into our hands; returns how many messages came, and the new ones.
     async fn take_in(&mut self, received: Received, until: Duration) -> Result<(usize, Vec<RawLetter>)> {
-        let came = received.messages.len();
         let (mut fresh, mut twice) = (Vec::new(), Vec::new());
-        for raw in received.messages {
-            let deleted = raw.message_id.as_ref().is_some_and(|id| self.settled.contains(id));
-            match (deleted, raw.receipt_handle.clone()) {
+        for came in received.came {
+            match self.settled.contains(came.letter.position.as_str()) {
                 // Deleted, and handed out once more: its copy is there, so it is never sent.
-                (true, Some(handle)) => twice.push(handle),
-                _ => fresh.extend(self.note(&raw, until)),
+                true => twice.push(came.handle),
+                false => fresh.extend(self.note(came, until)),
             }
         }
         self.delete_again(&twice).await;
         match received.broken {
             Some(error) if fresh.is_empty() => Err(error),
-            _ => Ok((came, fresh)),
+            _ => Ok((received.count, fresh)),
         }
     }
 
-    /// Keeps what was received ahead for the next claim. An error is that claim's to meet again.
-    async fn keep(&mut self, received: Received, until: Duration, asked: usize) {
-        if asked == 0 {
+    async fn receive(&self, most: usize) -> Received {
+        calls::receive(&self.client, &self.source, self.claim_for, (most, usize::MAX), self.claims).await
+    }
+
+    /// Begins to receive what the next claim will want, about as many as this one.
+    fn receive_ahead(&mut self, most: usize) {
+        let asked = most.min(usize::try_from(self.to_come).unwrap_or(usize::MAX));
+        // FIFO: what is received locks its group, and what stands behind it is not wanted yet.
+        if asked == 0 || !self.fast || self.source.fifo || self.coming.is_some() || !self.kept.is_empty() {
             return;
         }
-        let come = received.messages.len();
+        let until = self.client.clock.elapsed() + self.claim_for;
+        let (client, source, hide) = (self.client.clone(), self.source.clone(), self.claim_for);
+        let first = self.claims;
+        let task =
+            tokio::spawn(
+                async move { calls::receive(&client, &source, hide, (asked, AHEAD_BYTES), first).await },
+            );
+        self.coming = Some(Coming { task, asked, until });
+    }
+
+    /// Waits for what is received beside the run, and keeps it. An error is the next claim's to meet again.
+    async fn take_what_came(&mut self) {
+        let Some(Coming { task, asked, until }) = self.coming.take() else { return };
+        let received = task.await.unwrap_or_default();
+        let come = received.count;
         let (_, fresh) = self.take_in(received, until).await.unwrap_or_default();
         if come < asked.min(convert::BATCH) {
             // Fewer are there than SQS said.
@@ -249,7 +273,7 @@ impl Session {
         let mut most = limit.min(convert::BATCH);
         while claims.got.len() < limit && most > 0 {
             let until = self.client.clock.elapsed() + self.claim_for;
-            let received = calls::receive(&self.client, &self.source, self.claim_for, most, usize::MAX).await;
+            let received = self.receive(most).await;
             let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
@@ -276,7 +300,7 @@ impl Session {
         let counts = Queue::read(&self.client, &self.source.name).await?;
         let most = self.client.most_in_flight;
         if self.held.len() >= most || counts.visible > 0 && counts.in_flight >= most as u64 {
-            return Err(browse::blocked(&counts));
+            return Err(browse::blocked(&self.client, &counts));
         }
         let now = self.client.clock.elapsed();
         if counts.in_flight > self.held.len() as u64 {
@@ -292,13 +316,13 @@ impl Session {
 impl Mover for Session {
     async fn claim(&mut self, ask: &Ask<'_>) -> Result<Claims> {
         let mut claims = Claims::default();
+        self.take_what_came().await;
         self.give_kept(ask, &mut claims).await?;
         let mut empty = 0;
         while claims.got.len() < ask.limit {
             let until = self.client.clock.elapsed() + self.claim_for;
             let missing = ask.limit - claims.got.len();
-            let received =
-                calls::receive(&self.client, &self.source, self.claim_for, missing, usize::MAX).await;
+            let received = self.receive(missing).await;
             let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
@@ -324,9 +348,10 @@ impl Mover for Session {
                 break;
             }
         }
-        // FIFO: what is received locks its group, and what stands behind it is not wanted yet.
-        let all_wanted = claims.got.len() == ask.limit && self.kept.is_empty();
-        self.ahead = if all_wanted && !self.source.fifo { ask.limit } else { 0 };
+        // All that came was wanted: so will be what comes next.
+        if claims.got.len() == ask.limit {
+            self.receive_ahead(ask.limit);
+        }
         if claims.exhausted {
             let unseen = ask.next.iter().filter(|wanted| !self.held.contains_key(wanted.position.as_str()));
             // "Not visible" is not "gone" here (m15).
@@ -350,21 +375,9 @@ impl Mover for Session {
         publish: &[Outgoing],
         settle: &[Receipt],
     ) -> (Vec<Result<Published>>, Vec<Settled>) {
-        let until = self.client.clock.elapsed() + self.claim_for;
-        let ahead = match publish.len() >= AHEAD_FROM && self.kept.is_empty() {
-            true => self.ahead.min(usize::try_from(self.to_come).unwrap_or(usize::MAX)),
-            false => 0,
-        };
-        let receive = async {
-            match ahead {
-                0 => Received::default(),
-                _ => calls::receive(&self.client, &self.source, self.claim_for, ahead, AHEAD_BYTES).await,
-            }
-        };
-        let (published, settled, received) =
-            tokio::join!(self.send_all(publish), self.delete_all(settle), receive);
+        self.fast = publish.len() >= AHEAD_FROM;
+        let (published, settled) = tokio::join!(self.send_all(publish), self.delete_all(settle));
         self.settled(settle, &settled);
-        self.keep(received, until, ahead).await;
         (published, settled)
     }
 
@@ -392,6 +405,8 @@ impl Mover for Session {
     }
 
     async fn renew(&mut self, _held: &[Receipt]) -> Result<()> {
+        // It is held too.
+        self.take_what_came().await;
         let now = self.client.clock.elapsed();
         // Letters that nobody asked for are held too: given back now, SQS would hand them out again and again.
         // They get longer at a time, since they can be many.
@@ -420,6 +435,7 @@ impl Mover for Session {
     }
 
     async fn end(mut self: Box<Self>) -> Result<()> {
+        self.take_what_came().await;
         let all: Vec<Receipt> =
             self.held.iter().map(|(id, held)| Receipt(format!("{id}#{}", held.claim))).collect();
         self.release(&all).await

@@ -174,7 +174,7 @@ impl Relocate for Sqs {
         let names = names(channel);
         let dead_letters = browse::Queue::read(&self.client, &names.dead_letter).await?;
         let target = browse::Queue::read(&self.client, &names.return_to).await?;
-        relocate::same_kind(&dead_letters, &target)
+        relocate::same_kind(&self.client, &dead_letters, &target)
     }
 
     async fn bulk_refusals(&self, channel: &Channel) -> Result<Vec<String>> {

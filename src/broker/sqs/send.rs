@@ -25,33 +25,40 @@ impl Session {
     /// letter, in order.
     pub(super) async fn send_all(&self, batch: &[Outgoing]) -> Vec<Result<Published>> {
         let mut answers: Vec<Option<Result<Published>>> = batch.iter().map(|_| None).collect();
-        let (mut entries, mut sizes) = (Vec::new(), Vec::new());
-        for (index, outgoing) in batch.iter().enumerate() {
-            let made = match self.handle(&outgoing.receipt) {
-                Some(_) => self.entry(index, outgoing).map_err(|refusal| refused(&self.target.name, refusal)),
-                None => Err(BrokerError::new(
-                    ErrorKind::Stale,
-                    format!("send to {}", self.target.name),
-                    "the claim on the original was lost: somebody else may be moving it",
-                )),
-            };
-            match made {
-                Ok((entry, size)) => {
-                    sizes.push(size);
-                    entries.push((index, entry));
-                }
-                Err(error) => {
-                    if let Some(slot) = answers.get_mut(index) {
-                        *slot = Some(Err(error));
+        let mut unsent: Vec<(usize, BrokerError)> = Vec::new();
+        let limit = self.target.max_bytes.min(1_048_576);
+        let (mut rest, mut over) = (batch.iter().enumerate(), None);
+        // Made when it is its turn, while those before it are under way.
+        let sends = std::iter::from_fn(|| {
+            let (mut entries, mut filling) =
+                (Vec::with_capacity(convert::BATCH), convert::Filling::default());
+            loop {
+                let next = over.take().map(Ok).or_else(|| {
+                    rest.next().map(|(index, outgoing)| match self.made(index, outgoing) {
+                        Ok((entry, size)) => Ok((index, entry, size)),
+                        Err(error) => Err((index, error)),
+                    })
+                });
+                match next {
+                    Some(Err(refused)) => unsent.push(refused),
+                    Some(Ok((index, entry, size))) if filling.takes(size, limit) => {
+                        entries.push((index, entry));
                     }
+                    Some(Ok(next)) => {
+                        over = Some(next);
+                        break;
+                    }
+                    None => break,
+                }
+                if entries.len() == convert::BATCH {
+                    break;
                 }
             }
-        }
-        let mut sends = Vec::new();
-        for range in convert::batches(&sizes, self.target.max_bytes.min(1_048_576)) {
-            sends.push(self.send(entries.drain(..range.len()).collect()));
-        }
-        for (index, answer) in calls::all(sends).await.into_iter().flatten() {
+            (!entries.is_empty()).then(|| self.send(entries))
+        });
+        let sent = calls::all(sends).await;
+        let unsent = unsent.into_iter().map(|(index, error)| (index, Err(error)));
+        for (index, answer) in sent.into_iter().flatten().chain(unsent) {
             if let Some(slot) = answers.get_mut(index) {
                 *slot = Some(answer);
             }
@@ -60,20 +67,26 @@ impl Session {
             .into_iter()
             .map(|answer| {
                 answer.unwrap_or_else(|| {
-                    Err(BrokerError::new(
-                        ErrorKind::Unknown,
-                        format!("send to {}", self.target.name),
-                        "no answer",
-                    ))
+                    let action = format!("send to {}", self.target.name);
+                    Err(self.client.fault(ErrorKind::Unknown, action, "no answer"))
                 })
             })
             .collect()
     }
 
+    /// The entry that a copy becomes, and its size, if it may be sent.
+    fn made(&self, index: usize, outgoing: &Outgoing) -> Result<(SendMessageBatchRequestEntry, u64)> {
+        if self.holds(&outgoing.receipt).is_none() {
+            let what = "the claim on the original was lost: somebody else may be moving it";
+            return Err(self.client.fault(ErrorKind::Stale, format!("send to {}", self.target.name), what));
+        }
+        self.entry(index, outgoing).map_err(|refusal| refused(&self.target.name, refusal))
+    }
+
     /// Deletes in tens, with several calls at once; one outcome per receipt, in order.
     pub(super) async fn delete_all(&self, batch: &[Receipt]) -> Vec<Settled> {
         let deletes = batch.chunks(convert::BATCH).enumerate();
-        let deletes = deletes.map(|(at, chunk)| async move { (at, self.delete(chunk).await) }).collect();
+        let deletes = deletes.map(|(at, chunk)| async move { (at, self.delete(chunk).await) });
         let mut parts = calls::all(deletes).await;
         parts.sort_by_key(|(at, _)| *at);
         parts.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
@@ -108,19 +121,21 @@ impl Session {
                         ErrorKind::Other => ErrorKind::Unreachable,
                         kind => kind,
                     };
-                    let error = BrokerError::new(kind, action(), format!("{}: {text}", failed.code))
-                        .code(failed.code);
+                    let what = format!("{}: {text}", failed.code);
+                    let error = match kind {
+                        // About one letter, among many of its kind.
+                        ErrorKind::Rejected => BrokerError::new(kind, action(), what),
+                        _ => self.client.fault(kind, action(), &what),
+                    };
+                    let error = error.code(failed.code);
                     outcome.insert(failed.id, Err(error));
                 }
                 batch
                     .iter()
                     .map(|index| {
                         let answer = outcome.remove(&index.to_string()).unwrap_or_else(|| {
-                            Err(BrokerError::new(
-                                ErrorKind::Unknown,
-                                action(),
-                                "SQS named it neither sent nor failed",
-                            ))
+                            let what = "SQS named it neither sent nor failed";
+                            Err(self.client.fault(ErrorKind::Unknown, action(), what))
                         });
                         (*index, answer)
                     })
@@ -280,11 +295,8 @@ impl Session {
             Ok(answer) => {
                 for index in &known {
                     if let Some(slot) = outcomes.get_mut(*index) {
-                        let silent = BrokerError::new(
-                            ErrorKind::Unknown,
-                            action.clone(),
-                            "SQS named it neither deleted nor failed",
-                        );
+                        let what = "SQS named it neither deleted nor failed";
+                        let silent = self.client.fault(ErrorKind::Unknown, action.clone(), what);
                         *slot = Settled::Failed(silent);
                     }
                 }
@@ -303,11 +315,8 @@ impl Session {
                             ErrorKind::Stale => Settled::Stale,
                             kind => {
                                 let text = failed.message.unwrap_or_default();
-                                Settled::Failed(BrokerError::new(
-                                    kind,
-                                    action.clone(),
-                                    format!("{}: {text}", failed.code),
-                                ))
+                                let what = format!("{}: {text}", failed.code);
+                                Settled::Failed(self.client.fault(kind, action.clone(), &what))
                             }
                         };
                     }

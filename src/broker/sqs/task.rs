@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::ListMessageMoveTasksResultEntry as Entry;
 use super::browse::Queue;
 use super::client::Client;
 use super::policy;
-use crate::broker::{BrokerError, Bulk, BulkMover, BulkState, ErrorKind, Result};
+use crate::broker::{Bulk, BulkMover, BulkState, ErrorKind, Result};
 
 /// A task that was started.
 pub(super) struct Task {
@@ -26,12 +26,10 @@ pub(super) async fn start(
     let queue = Queue::read(client, dead_letters).await?;
     let to = Queue::read(client, target).await?;
     if let Some(why) = refusals(client, &queue, target).await?.into_iter().next() {
-        return Err(BrokerError::new(
-            ErrorKind::Rejected,
-            format!("start a move task on {dead_letters}"),
-            why,
-        )
-        .hint("without --native, redrive moves the letters itself"));
+        let action = format!("start a move task on {dead_letters}");
+        return Err(client
+            .fault(ErrorKind::Rejected, action, &why)
+            .hint("without --native, redrive moves the letters itself"));
     }
     let call = client
         .sdk
@@ -55,7 +53,7 @@ pub(super) async fn refusals(client: &Client, queue: &Queue, target: &str) -> Re
         [] => reasons.push(format!(
             "it is the dead-letter queue of no queue; SQS moves only from one that is. Letters of a function, a topic \
              or an event rule have no queue to go back to ({})",
-            client.place
+            client.whereabouts()
         )),
         [one] if policy::name_of(one) != target => reasons.push(format!(
             "its letters come from {}, and the topology sends them to {target}",
@@ -116,11 +114,8 @@ async fn newest(client: &Client, queue: &Queue) -> Result<Option<Entry>> {
 impl BulkMover for Task {
     async fn look(&mut self) -> Result<Bulk> {
         let Some(entry) = newest(&self.client, &self.queue).await? else {
-            return Err(BrokerError::new(
-                ErrorKind::Unknown,
-                format!("look at the move task of {}", self.queue.name),
-                "SQS does not list it",
-            ));
+            let action = format!("look at the move task of {}", self.queue.name);
+            return Err(self.client.fault(ErrorKind::Unknown, action, "SQS does not list it"));
         };
         let number = |n: i64| u64::try_from(n).unwrap_or(0);
         Ok(Bulk {

@@ -513,8 +513,15 @@ pub fn selected(ui: &mut Ui, prepared: &Prepared, head: &Head, limit: Limit, out
     ui.next(next);
 }
 
-/// Before a resume.
-pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str, orders: Orders) {
+/// Before a resume; with the broker's title, and where calls really go, where the topology alone does not say it.
+pub fn resuming(
+    ui: &mut Ui,
+    row: &RunRow,
+    (title, place): (&str, Option<&str>),
+    left: &Left,
+    rate: &str,
+    orders: Orders,
+) {
     if ui.json() {
         return;
     }
@@ -554,4 +561,7 @@ pub fn resuming(ui: &mut Ui, row: &RunRow, title: &str, left: &Left, rate: &str,
     }
     let send = left.planned.saturating_sub(left.held);
     ui.say(format!("send      up to {} · {rate}", count(send, "letter", "letters")));
+    if let Some(place) = place {
+        ui.say_folded(format!("at        {place}"), LABEL);
+    }
 }

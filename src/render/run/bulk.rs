@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::ended::{rough_seconds, six};
+use crate::clock::Time;
 use crate::ledger::{Counts, RunRow, RunState};
 use crate::render::units::{count, number};
 use crate::render::{Line, Ui};
@@ -21,6 +22,8 @@ pub struct Before<'a> {
     pub place: Option<&'a str>,
     /// Letters in it, about.
     pub letters: u64,
+    /// How it is recorded.
+    pub path: &'a str,
     /// As typed.
     pub rate: &'a str,
     /// What it does not keep.
@@ -51,8 +54,50 @@ pub fn progress(moved: u64, of: Option<u64>) -> Line {
     }
 }
 
+/// What a dry run would do, as data; nothing unless JSON is asked for.
+pub fn dry_run(ui: &mut Ui, it: &Before<'_>, broker: &str, reason: Option<&str>, next: &[String]) {
+    if !ui.json() {
+        return;
+    }
+    ui.document(&json!({
+        "schema": "redrive.run.v1",
+        "dry_run": true,
+        "channel": it.channel,
+        "broker": broker,
+        "queue": it.queue,
+        "target": it.target,
+        "place": it.place,
+        "path": it.path,
+        "rate": it.rate,
+        "reason": reason,
+        "counts": {"letters": it.letters, "planned": it.letters},
+        "approximate": true,
+        "not_kept": it.not_kept,
+        "next": next,
+    }));
+}
+
+/// How it ended.
+pub struct Ended<'a> {
+    /// As recorded.
+    pub row: &'a RunRow,
+    /// Its state.
+    pub state: RunState,
+    /// The exit code.
+    pub exit: u8,
+    /// As far as the broker tells.
+    pub counts: &'a Counts,
+    /// Why, if not because all was moved.
+    pub why: Option<&'a str>,
+    /// When.
+    pub at: Time,
+    /// What to type next.
+    pub next: &'a [String],
+}
+
 /// Says how it ended, on stdout.
-pub fn ended(ui: &mut Ui, row: &RunRow, state: RunState, exit: u8, counts: &Counts, why: Option<&str>) {
+pub fn ended(ui: &mut Ui, it: &Ended<'_>) {
+    let &Ended { row, state, exit, counts, why, at, next } = it;
     if ui.json() {
         return ui.document(&json!({
             "schema": "redrive.run.v1",
@@ -67,7 +112,12 @@ pub fn ended(ui: &mut Ui, row: &RunRow, state: RunState, exit: u8, counts: &Coun
             "counts": counts,
             "approximate": true,
             "why": why,
+            "reason": row.reason,
+            "by": row.who,
+            "started": row.started,
+            "ended": at,
             "took_ms": row.took_ms,
+            "next": next,
         }));
     }
     let took = rough_seconds(std::time::Duration::from_millis(row.took_ms));

@@ -36,6 +36,8 @@ pub struct Ended<'a> {
     pub groups: &'a [(String, String, u64)],
     /// Time of all parts.
     pub total: Duration,
+    /// Of that time, in this part: the looks between its passes.
+    pub looking: Duration,
     /// Parts.
     pub parts: u32,
     /// Why it was begun.
@@ -122,6 +124,10 @@ pub fn ended(ui: &mut Ui, screen: &RunScreen, it: &Ended<'_>) {
     letters(ui, it);
     if let Some(trimmed) = &it.end.trimmed {
         ui.note(trimmed.clone());
+    }
+    if it.looking >= Duration::from_secs(1) {
+        let looking = rough_seconds(it.looking);
+        ui.note(format!("{looking} of that time it looked for letters behind those that it had sent."));
     }
     if it.end.yielded >= Duration::from_secs(1) {
         ui.note(format!("{} of that time it stood back for the relay.", rough_seconds(it.end.yielded)));
@@ -390,6 +396,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "ended": it.ended,
         "took_ms": it.total.as_millis() as u64,
         "ledger_ms": it.end.recording.as_millis() as u64,
+        "looking_ms": it.looking.as_millis() as u64,
         "parts": it.parts,
         "refailed": it.end.refailed,
         "counts": counts,

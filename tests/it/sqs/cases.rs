@@ -259,6 +259,8 @@ fn looking_receives_from_nothing_but_dead_letters_on_ministack() {
         let ended = shop.env.run(&line);
         assert!(matches!(ended.code, Some(0 | 13)), "{ended}");
     }
+    let listed = shop.env.run(&["inspect", channel, "--letters"]).ok();
+    assert!(listed.says("oldest first; the queue keeps no order"), "not as a run sends them: {listed}");
     let received = proxy.bodies("ReceiveMessage");
     assert!(received.len() >= 5, "{received:?}");
     let elsewhere: Vec<_> =

@@ -97,6 +97,15 @@ fn endpoint_region_and_account_are_shown_before_a_change_on_ministack() {
     shop.bury(2);
     let dry = shop.env.run(&["run", &shop.channel, "--limit", "1", "--dry-run"]).ok();
     assert!(dry.says(&format!("at        {whole}")), "{dry}");
+    // Before a relay carries anything.
+    let relay = shop.env.run(&["relay", "--once"]).ok();
+    assert!(relay.says(&format!("aws is at {whole}.")), "{relay}");
+    // And before a resume is allowed.
+    let mut stopped = shop.env.command(&shop.line(&["--limit", "all", "--yes"]));
+    drop(stopped.env("REDRIVE_FAILPOINT", "begun").output().unwrap());
+    let runs = shop.env.line("runs list -o json").ok().json();
+    let resume = shop.env.run(&["resume", runs["runs"][0]["run"].as_str().unwrap()]).exits(4);
+    assert!(resume.says(&format!("at        {whole}")) && resume.says("nothing was sent"), "{resume}");
     // The profile's own endpoint of SQS, as the SDK takes it; what it holds of a login is not shown.
     let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
     let option = format!("options: {{endpoint_url: \"{endpoint}\"}}");
@@ -113,6 +122,19 @@ fn endpoint_region_and_account_are_shown_before_a_change_on_ministack() {
     let masked = endpoint.replace("http://", "http://mira:****@");
     assert!(plan.says(&masked) && !plan.says("hunter2"), "{plan}");
     assert!(plan.says("profile there"), "{plan}");
+}
+
+/// Nobody listens: said with the endpoint and where it is named, after the tries that a call has.
+#[test]
+fn an_endpoint_where_nobody_listens_says_where_it_is_named() {
+    // Bound for a moment, so that it is free.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let shop = Shop::unmade(&endpoint, &endpoint, false);
+    let nobody = shop.env.run(&["inspect", &shop.channel]).exits(1);
+    for said in [&endpoint, "us-east-1", "endpoint_url:", "AWS_ENDPOINT_URL_SQS"] {
+        assert!(nobody.says(said), "{said}: {nobody}");
+    }
 }
 
 /// The region is written: an empty one is found before any call, whatever the environment says.

@@ -89,13 +89,14 @@ fn killed_in_a_pause(endpoint: &str, fifo: bool) {
     let proxy = Proxy::start(endpoint, Vec::new(), Some(2));
     let shop = Shop::new(endpoint, &proxy.endpoint, fifo);
     shop.bury(8);
-    let line = ["run", &shop.channel, "--limit", "all", "--rate", "10/s", "--reason", "INC-1", "--yes"];
-    let output = shop.env.command(&line).env("REDRIVE_FAILPOINT", "pause:5").output().unwrap();
+    // So slow that it pauses also on a busy machine.
+    let line = ["run", &shop.channel, "--limit", "all", "--rate", "1/s", "--reason", "INC-1", "--yes"];
+    let output = shop.env.command(&line).env("REDRIVE_FAILPOINT", "pause:3").output().unwrap();
     assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
     let runs: serde_json::Value = serde_json::from_slice(&shop.env.line("runs list -o json").bytes).unwrap();
     let (id, path) = (runs["runs"][0]["run"].as_str().unwrap(), &runs["runs"][0]["path"]);
     assert_eq!(path, "publish_then_settle", "{runs}");
-    let resumed = shop.env.run(&["resume", id, "--yes", "-o", "json"]).exits(0);
+    let resumed = shop.env.run(&["resume", id, "--rate", "50/s", "--yes", "-o", "json"]).exits(0);
     let run: serde_json::Value = serde_json::from_slice(&resumed.bytes).unwrap();
     assert_eq!((count(&run, "moved"), run["unsettled"].as_u64()), (8, Some(0)), "{run}");
     assert_eq!((shop.arrived().0.len(), shop.app.depth(&shop.dead)), (8, 0));

@@ -42,6 +42,9 @@ fn one_run_drains_deep_groups(endpoint: &str) {
     let run = shop.run();
     assert_eq!((count(&run, "planned"), count(&run, "moved")), (48, 48), "{run}");
     assert_eq!(run["exit"], 0, "{run}");
+    // The looks between the passes are waited for too: a part of the time that is told.
+    let (took, looking) = (run["took_ms"].as_u64().unwrap(), run["looking_ms"].as_u64().unwrap());
+    assert!(looking > 0 && took >= looking, "{run}");
     assert_eq!(shop.app.depth(&shop.dead), 0);
     let groups = in_order(&shop);
     assert!(groups.len() == 2 && groups.values().all(|ids| ids.len() == 24), "{groups:?}");

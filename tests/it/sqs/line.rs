@@ -11,13 +11,14 @@ fn by_a_url_alone(endpoint: &str, fifo: bool) {
     let url = format!("sqs://us-east-1/{}/{}", shop.dead, shop.source);
     let seen = shop.env.run(&["inspect", &shop.dead, "--broker", &url]).ok();
     assert!(seen.says("6 dead letters") && seen.says(&format!("--broker {url}")), "{seen}");
+    // So slow that it pauses also on a busy machine.
     let line =
-        ["run", &shop.dead, "--broker", &url, "--limit", "4", "--rate", "10/s", "--reason", "INC-1", "--yes"];
+        ["run", &shop.dead, "--broker", &url, "--limit", "4", "--rate", "1/s", "--reason", "INC-1", "--yes"];
     let killed = shop.env.command(&line).env("REDRIVE_FAILPOINT", "pause:1").output().unwrap();
     assert!(killed.status.code().is_none(), "{}", String::from_utf8_lossy(&killed.stderr));
     let runs: serde_json::Value = serde_json::from_slice(&shop.env.line("runs list -o json").bytes).unwrap();
     let id = runs["runs"][0]["run"].as_str().unwrap();
-    let resumed = shop.env.run(&["resume", id, "--broker", &url, "--yes"]).exits(0);
+    let resumed = shop.env.run(&["resume", id, "--broker", &url, "--rate", "50/s", "--yes"]).exits(0);
     assert!(resumed.says("4 of 4 moved"), "{resumed}");
     let arrived = shop.arrived().1;
     assert_eq!((arrived.len(), shop.app.depth(&shop.dead)), (4, 2), "{arrived:?}");

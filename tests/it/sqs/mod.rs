@@ -9,6 +9,7 @@ mod crash;
 mod deep;
 mod edges;
 mod faults;
+mod gone;
 mod line;
 mod native;
 mod proxy;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use app::{App, Got};
 use serde_json::{Value, json};
 
-use crate::cli::env::TestEnv;
+use crate::cli::env::{Run, TestEnv};
 
 /// The address of an emulator; `None`, said, where there is none, and a failure where one is required.
 fn endpoint(variable: &str) -> Option<String> {

@@ -25,6 +25,10 @@ fn s26_s27_a_native_move_is_started_watched_and_recorded_on_local_aws_sqs() {
     shop.bury(12);
     let dry = shop.env.run(&["run", &shop.channel, "--native", "--limit", "all", "--dry-run"]).ok();
     assert!(dry.says("new message id") && dry.says("no limit and no filter"), "S26 is said before: {dry}");
+    let dry = ["run", &shop.channel, "--native", "--limit", "all", "--dry-run", "-o", "json"];
+    let dry = shop.env.run(&dry).ok().json();
+    assert_eq!((&dry["dry_run"], &dry["counts"]["planned"]), (&json!(true), &json!(12)), "{dry}");
+    assert!(dry["place"].as_str().unwrap().contains("us-east-1") && dry["next"][0] == "redrive", "{dry}");
     assert_eq!(shop.app.depth(&shop.source), 0);
     let run = shop.env.run(&[
         "run",
@@ -94,6 +98,10 @@ fn s27_ctrl_c_cancels_a_native_move_on_local_aws_sqs() {
     let moved = count(&run, "moved");
     assert!((5..60).contains(&moved), "{run}");
     assert_eq!(count(&run, "planned"), moved + count(&run, "untouched"), "{run}");
+    assert_eq!(
+        (&run["reason"], &run["next"]),
+        (&json!("INC-7"), &json!(["redrive", "status", shop.channel]))
+    );
     std::thread::sleep(Duration::from_millis(1_200));
     let there = shop.app.depth(&shop.source);
     assert!(there < 60, "it went on: {there} are there; {run}");

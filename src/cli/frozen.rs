@@ -1,14 +1,16 @@
 //! A manifest given to `run`: read, compared with the topology, and with what is still there.
 
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::sending::ledger_error;
 use super::{Chosen, CommandError, Context};
 use crate::ledger::Ledger;
-use crate::manifest::{Head, Reader, Why};
+use crate::manifest::{Fault, Head, Reader, Why};
 use crate::render::run::first_of;
 use crate::run::prepare::Prepared;
+use crate::topology::Rate;
 
 /// A manifest that was read and whose every line is as it was frozen.
 pub struct Frozen {
@@ -33,6 +35,10 @@ impl Frozen {
         let shown = if temporary { "stdin".to_owned() } else { what.to_owned() };
         match Reader::verify(&path) {
             Ok((head, count)) => Ok(Self { path, shown, head, count, temporary }),
+            Err(Fault::Io(error)) if error.kind() == io::ErrorKind::NotFound && !temporary => {
+                let error = CommandError::usage(format!("no manifest {shown}: there is no such file"));
+                Err(error.next(["redrive", "select", "--help"]))
+            }
             Err(fault) => {
                 if temporary {
                     let _ = std::fs::remove_file(&path);
@@ -66,6 +72,18 @@ impl Frozen {
             return Err(differs("target", &self.head.target, target));
         }
         Ok(())
+    }
+
+    /// The rate that it was frozen with. A manifest is hostile input.
+    ///
+    /// # Errors
+    /// [4]: it is none.
+    pub fn rate(&self) -> Result<Rate, CommandError> {
+        Rate::parse(&self.head.rate).ok_or_else(|| {
+            CommandError::refused(format!("{} was frozen with a rate that is none", self.shown))
+                .hint("Nothing was sent. Select again, or say --rate 50/s; what is there now:")
+                .next(["redrive", "inspect", &self.head.channel])
+        })
     }
 
     /// Is it for the queue that is there now, in this incarnation?
@@ -180,14 +198,45 @@ fn from_stdin(ctx: &Context, ledger: &Path) -> Result<PathBuf, CommandError> {
     let path = ledger
         .manifest_path(&format!("stdin-{}", ctx.new_id(8)))
         .map_err(|error| ledger_error(ledger.path(), &error))?;
-    let copied = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| std::io::copy(&mut std::io::stdin().lock(), &mut file));
-    match copied {
-        Ok(_) => Ok(path),
-        Err(error) => Err(CommandError::failed(format!("could not keep the manifest from stdin: {error}"))),
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let copied = file.and_then(|file| {
+        let copied = copy_while_sound(std::io::stdin().lock(), file);
+        // What was not copied whole is nobody's any more.
+        copied.inspect_err(|_| drop(std::fs::remove_file(&path)))
+    });
+    copied
+        .map(|()| path)
+        .map_err(|error| CommandError::failed(format!("could not keep the manifest from stdin: {error}")))
+}
+
+/// Copies a manifest as far as it is one: whatever comes behind a fault, however much, is not read. The fault is found
+/// again in the copy.
+fn copy_while_sound(input: impl BufRead, output: impl Write) -> io::Result<()> {
+    let mut output = BufWriter::new(output);
+    let sound = |reader: &mut Reader<_>| loop {
+        match reader.next_line() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(fault) => return Err(fault),
+        }
+    };
+    match Reader::new(BufReader::new(Tee { input, output: &mut output })).and_then(|mut it| sound(&mut it)) {
+        Err(Fault::Io(error)) => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    output.flush()
+}
+
+/// Reads, and writes down what was read.
+struct Tee<R, W> {
+    input: R,
+    output: W,
+}
+
+impl<R: Read, W: Write> Read for Tee<R, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.output.write_all(buffer.get(..read).unwrap_or_default())?;
+        Ok(read)
     }
 }

@@ -20,6 +20,7 @@ mod frozen;
 mod help;
 mod inspect;
 mod judging;
+mod left_open;
 mod listen;
 mod man;
 mod memory;

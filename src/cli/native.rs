@@ -1,13 +1,14 @@
 //! `redrive run CHANNEL --native`: all of a dead-letter queue by the broker's own means, started, watched and, on
 //! Ctrl-C, cancelled. Refused wherever it would do less than a run does without saying so.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
 use super::sending::{
     LEASE, ledger_error, ledger_path, lock, lowered, open_elsewhere, queue_key, rate, rate_text,
 };
-use super::{Chosen, CommandError, Context, ExitCode, Outcome, Target, signals};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome, signals};
 use crate::broker::{BrokerError, Bulk, BulkMover, BulkMoves, BulkState, ErrorKind};
 use crate::ledger::{Counts, Ledger, LedgerError, NewRun, RunState};
 use crate::render::run::bulk as screen;
@@ -74,14 +75,7 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     {
         reasons.push(why.clone());
     }
-    let open = open_elsewhere(asked.ledger, &key);
-    if let Some(run) = open.values().next() {
-        let (letters, were) = match open.len() {
-            1 => ("1 letter".to_owned(), "was"),
-            several => (format!("{several} letters"), "were"),
-        };
-        reasons.push(format!("{letters} {were} left open by run {run}: sent again they may be there twice"));
-    }
+    reasons.extend(left_open(&open_elsewhere(asked.ledger, &key)?));
     if !reasons.is_empty() {
         return Err(refused(ctx, &asked, chosen, &names.dead_letter, reasons));
     }
@@ -97,7 +91,7 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         }
     }
     let broker = ctx.open(&loaded, chosen, !asked.dry_run).await?;
-    super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
+    super::readers::guard(&*broker, chosen, channel).await?;
     let told = |error: BrokerError| CommandError::broker(chosen.name(), &error);
     let reasons = broker.bulk_refusals(channel).await.map_err(told)?;
     if !reasons.is_empty() {
@@ -153,6 +147,12 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     let run = super::sending::new_run_id(ctx);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &key, &names.dead_letter, &run, &owner, asked.take_over)?;
+    // A run may have ended since, or died: under the lock none can.
+    let open = ledger.open_elsewhere(&key).map_err(told_ledger)?.into_iter().collect();
+    if let Some(why) = left_open(&open) {
+        ledger.unlock(&lock).map_err(told_ledger)?;
+        return Err(refused(ctx, &asked, chosen, &names.dead_letter, vec![why]));
+    }
     let started = ctx.clock.now();
     let number = ledger
         .begin_run(&NewRun {
@@ -243,6 +243,16 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     }
     ctx.ui.next(&next);
     Ok(code)
+}
+
+/// What runs left open would be moved too.
+fn left_open(open: &HashMap<String, String>) -> Option<String> {
+    let run = open.values().next()?;
+    let (letters, were) = match open.len() {
+        1 => ("1 letter".to_owned(), "was"),
+        several => (format!("{several} letters"), "were"),
+    };
+    Some(format!("{letters} {were} left open by run {run}: sent again they may be there twice"))
 }
 
 /// Refused before anything was asked or recorded, with every reason.

@@ -63,10 +63,13 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         if channels.is_empty() {
             continue;
         }
-        target.broker.may_change(ctx.command(&["relay"]))?;
+        let mut typed = ctx.command(&["relay"]);
+        typed.extend(args.channel.clone());
+        typed.extend(ctx.typed_but(&["channel"]));
+        target.broker.may_change(typed)?;
         let broker = ctx.open(&loaded, target.broker, true).await?;
         for channel in channels {
-            super::readers::guard(&*broker, target, channel).await?;
+            super::readers::guard(&*broker, target.broker, channel).await?;
             let carrier = match args.without_transactions {
                 true => broker.serve_by_hand(&[channel], &owner).await,
                 false => broker.serve(&[channel], &owner).await,

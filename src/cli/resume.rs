@@ -293,6 +293,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         return Err(error.next(ctx.command(&["inspect", &row.channel])));
     }
     let broker = ctx.open(&loaded, chosen, true).await?;
+    super::readers::guard(&*broker, chosen, channel).await?;
     super::receives::guard(ctx, &*broker, chosen, channel).await?;
     let place = broker.whereabouts();
     screen::resuming(&mut ctx.ui, &row, (&chosen.title(), place.as_deref()), &left, &rate_text, orders);

@@ -7,6 +7,7 @@ use super::confirm::{Consent, Yes, typed_out};
 use super::events::{aside_for, open_events};
 use super::frozen::{Frozen, who_moved};
 use super::judging::Judging;
+use super::left_open::{Looked, refuse_since};
 use super::native::Asked;
 use super::passes::Passes;
 use super::selecting::{Selecting, limit, selection_words};
@@ -14,7 +15,7 @@ use super::sending::{
     Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered, new_run_id,
     prepare_error, queue_key, rate, rate_text, target_is_there,
 };
-use super::{Chosen, CommandError, Context, ExitCode, Loaded, Outcome, Target};
+use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::{Atomicity, Broker, Order, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
@@ -183,7 +184,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     }
     let rate = match (&args.rate, &frozen) {
         (Some(text), _) => rate(text)?,
-        (None, Some(frozen)) => rate(&frozen.head.rate)?,
+        (None, Some(frozen)) => frozen.rate()?,
         (None, None) => channel.redrive.rate.value,
     };
     let reason = args.reason.clone().or_else(|| frozen.as_ref().map(|frozen| frozen.head.reason.clone()));
@@ -203,9 +204,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         }
     }
     let broker = ctx.open(&loaded, chosen, !args.dry_run).await?;
-    super::readers::guard(&*broker, &Target { broker: chosen, channels: vec![channel] }, channel).await?;
+    let others = super::readers::guard(&*broker, chosen, channel).await?;
     let key = queue_key(&loaded, chosen, &names.dead_letter);
-    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &judging);
+    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &judging)?;
     let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
     let prepared = look_through(
         ctx,
@@ -246,6 +247,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         place: place.as_deref(),
         reach: reach.as_deref(),
         shared: channel.shared,
+        others: &others,
         tries: 1 + channel.tiers.len(),
         reason: reason.as_deref(),
         at: ctx.clock.now(),
@@ -290,11 +292,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         _ => consent(ctx, &args, chosen, channel, &names.return_to, rate, (send, behind), real)?,
     }
     let plan = Plan {
-        loaded: &loaded,
         chosen,
         channel,
         broker: &*broker,
         key,
+        again: typed,
         ledger_at,
         target: names.return_to.clone(),
         queue: names.dead_letter.clone(),
@@ -303,7 +305,8 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         ramp,
         judging,
         transactions: capabilities.relocate == Atomicity::Transaction,
-        passes: (behind > 0).then_some((&selection, &earlier)),
+        earlier: &earlier,
+        passes: (behind > 0).then_some(&selection),
         selection: match &frozen {
             Some(frozen) => frozen.head.selection.clone(),
             None => selection_words(&selection),
@@ -423,11 +426,12 @@ fn consent_to_trim(
 
 /// Everything that is decided before a run begins.
 struct Plan<'a> {
-    loaded: &'a Loaded,
     chosen: Chosen<'a>,
     channel: &'a Channel,
     broker: &'a dyn Broker,
     key: String,
+    /// The command as it was typed.
+    again: Vec<String>,
     ledger_at: PathBuf,
     target: String,
     queue: String,
@@ -438,12 +442,13 @@ struct Plan<'a> {
     selection: String,
     /// Does the broker have them?
     transactions: bool,
-    /// What a further pass selects by, and what earlier runs left open or moved.
-    passes: Option<(&'a Selection, &'a Earlier)>,
+    /// What earlier runs left open or moved when the letters were looked at.
+    earlier: &'a Earlier,
+    /// What a further pass selects by.
+    passes: Option<&'a Selection>,
 }
 
 async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepared) -> Outcome {
-    let _ = plan.loaded;
     let at = plan.ledger_at.clone();
     let told = |error| ledger_error(&at, &error);
     let events = open_events(ctx, args.events.as_deref(), &args.what)?;
@@ -451,6 +456,11 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
     let run = new_run_id(ctx);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &plan.key, &plan.queue, &run, &owner, args.take_over)?;
+    let looked = Looked { key: &plan.key, queue: &plan.queue, open: &plan.earlier.open, prepared: &prepared };
+    if let Err(error) = refuse_since(&ledger, &looked, plan.chosen, &plan.again) {
+        let _ = ledger.unlock(&lock);
+        return Err(error);
+    }
     let task = Task {
         run: run.clone(),
         owner,
@@ -559,21 +569,20 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         return Err(error);
     }
     let sending = summary.send + summary.twins;
-    let passes = plan.passes.and_then(|(selection, earlier)| {
+    let passes = plan.passes.and_then(|selection| {
         let (chosen, channel) = (plan.chosen, plan.channel);
-        Passes::of(plan.broker, chosen, channel, selection, &plan.judging, earlier, &task, &prepared)
+        Passes::of(plan.broker, chosen, channel, selection, &plan.judging, plan.earlier, &task, &prepared)
     });
     drop(prepared);
     let rows = ledger.runs_like(&run).map_err(told)?;
     let Some(row) = rows.into_iter().next() else {
         return Err(CommandError::bug("a run that was just recorded is not in the ledger"));
     };
-    let (chosen, channel) = (plan.chosen, plan.channel);
     finish(
         ctx,
         Ready {
-            channel,
-            chosen,
+            channel: plan.channel,
+            chosen: plan.chosen,
             ledger,
             lock,
             row,

@@ -64,7 +64,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let broker = ctx.open(&loaded, chosen, false).await?;
     let (names, capabilities) = lowered(chosen, channel)?;
     let key = super::sending::queue_key(&loaded, chosen, &names.dead_letter);
-    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &args.judging);
+    let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &args.judging)?;
     let prepared =
         look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &earlier, None, false)
             .await?;

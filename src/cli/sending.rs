@@ -126,9 +126,14 @@ pub struct Earlier {
 }
 
 /// Positions that some run left open, as far as a ledger is there to ask.
-pub fn open_elsewhere(flag: Option<&PathBuf>, key: &str) -> HashMap<String, String> {
-    let ledger = ledger_path(flag).ok().and_then(|path| Ledger::look(&path).ok().flatten());
-    ledger.and_then(|ledger| ledger.open_elsewhere(key).ok()).unwrap_or_default().into_iter().collect()
+///
+/// # Errors
+/// One is there, and cannot be asked: what it knows must not be sent a second time.
+pub fn open_elsewhere(flag: Option<&PathBuf>, key: &str) -> Result<HashMap<String, String>, CommandError> {
+    let Ok(at) = ledger_path(flag) else { return Ok(HashMap::new()) };
+    let open =
+        Ledger::look(&at).and_then(|ledger| ledger.map_or(Ok(Vec::new()), |it| it.open_elsewhere(key)));
+    Ok(open.map_err(|error| ledger_error(&at, &error))?.into_iter().collect())
 }
 
 /// SQS keeps a message for 14 days at most; nothing that can come back is older.
@@ -136,25 +141,29 @@ const COMES_BACK_WITHIN: Duration = Duration::from_secs(14 * 86_400);
 
 impl Earlier {
     /// Asks the ledger.
+    ///
+    /// # Errors
+    /// One is there, and cannot be asked: what it knows must not be sent a second time.
     pub fn of(
         ctx: &Context,
         flag: Option<&PathBuf>,
         key: &str,
         capabilities: &Capabilities,
         judging: &Judging,
-    ) -> Self {
-        let ledger = ledger_path(flag).ok().and_then(|path| Ledger::look(&path).ok().flatten());
-        let Some(ledger) = ledger else { return Self::default() };
-        let open = ledger.open_elsewhere(key).unwrap_or_default().into_iter().collect();
+    ) -> Result<Self, CommandError> {
+        // No place for one: no run was ever recorded.
+        let Ok(at) = ledger_path(flag) else { return Ok(Self::default()) };
+        let told = |error| ledger_error(&at, &error);
+        let Some(ledger) = Ledger::look(&at).map_err(told)? else { return Ok(Self::default()) };
+        let open = ledger.open_elsewhere(key).map_err(told)?.into_iter().collect();
         let mut moved = match capabilities.deleted_returns && !judging.moved_before {
-            true => ledger.moved_before(key, ctx.clock.now().minus(COMES_BACK_WITHIN)).unwrap_or_default(),
+            true => ledger.moved_before(key, ctx.clock.now().minus(COMES_BACK_WITHIN)).map_err(told)?,
             false => MovedBefore::default(),
         };
         if !judging.moved_before {
-            // Without them a letter that turns up again is sent again, which a person can see and refuse.
-            let _ = ledger.taken_as_gone(key, &mut moved);
+            ledger.taken_as_gone(key, &mut moved).map_err(told)?;
         }
-        Self { open, moved }
+        Ok(Self { open, moved })
     }
 }
 

@@ -25,7 +25,7 @@ pub use applies::{ApplyRow, NewApply};
 pub use letters::{Entry, OpenLetter, Writes};
 pub use lock::{Holder, Lock, process_start, this_host};
 pub use moved::{ACCEPT_GONE, MovedBefore};
-pub use note::{Note, TAKEN_AS_GONE};
+pub use note::{LEFT_OPEN, Note, TAKEN_AS_GONE};
 pub use overtaken::After;
 pub use runs::{Counts, NewRun, RunEvent, RunRow, RunState, Wish};
 pub use scratch::{Found, Group, Judged, NAMED_MAX, Scratch, Seen, Summary};

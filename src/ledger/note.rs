@@ -9,6 +9,9 @@ use crate::clock::Time;
 /// Code of a letter that moved and whose original was not seen when it was to be removed: a person says it is gone.
 pub const TAKEN_AS_GONE: &str = "taken_as_gone";
 
+/// Code of a letter that a resume did not send because another run had left it open by then.
+pub const LEFT_OPEN: &str = "left_open";
+
 /// One letter that did not move, or moved in a way that is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {

@@ -286,7 +286,7 @@ impl Ledger {
         )?;
         self.sql.execute(
             "DELETE FROM notes WHERE run = ?1 AND outcome IN ('untouched', 'unsettled') \
-             OR (run = ?1 AND outcome = 'held' AND code IN ('behind_in_run', 'twin_stays'))",
+             OR (run = ?1 AND outcome = 'held' AND code IN ('behind_in_run', 'twin_stays', 'left_open'))",
             [run],
         )?;
         Ok(())
@@ -305,7 +305,7 @@ impl Ledger {
         // Those behind a letter that stays are judged again, as in another part of a run.
         self.sql.execute(
             "DELETE FROM notes WHERE run = ?1 AND (outcome = 'untouched' OR outcome = 'unsettled' \
-             OR outcome = 'held' AND code IN ('behind_in_run', 'twin_stays'))",
+             OR outcome = 'held' AND code IN ('behind_in_run', 'twin_stays', 'left_open'))",
             [run],
         )?;
         Ok(())

@@ -281,6 +281,22 @@ impl Scratch {
         Ok(found)
     }
 
+    /// How many letters at these positions would be sent.
+    ///
+    /// # Errors
+    /// No room.
+    pub fn to_send_at<'p>(&self, positions: impl Iterator<Item = &'p str>) -> Result<u64> {
+        self.sql.execute_batch(
+            "DROP TABLE IF EXISTS asked; CREATE TABLE asked (position TEXT PRIMARY KEY) WITHOUT ROWID;",
+        )?;
+        let mut insert = self.sql.prepare("INSERT OR IGNORE INTO asked VALUES (?1)")?;
+        for position in positions {
+            insert.execute([position])?;
+        }
+        let count = "SELECT count(*) FROM l WHERE sel = 1 AND kept IS NULL AND position IN (SELECT position FROM asked)";
+        Ok(self.sql.query_row(count, [], |row| row.get(0))?)
+    }
+
     /// Letters indexed.
     pub fn len(&self) -> u64 {
         self.count
@@ -306,7 +322,7 @@ impl Scratch {
             self.origin_order()?;
         }
         if self.any_event {
-            self.equal_ids(how)?;
+            self.any_kept |= self.equal_ids(how)?;
         }
         if self.any_group && how.ordered && self.any_kept {
             self.left_behind()?;
@@ -338,8 +354,8 @@ impl Scratch {
         Ok(())
     }
 
-    /// Same event id: with another body a conflict; with the same one a repetition.
-    fn equal_ids(&self, how: Judged) -> Result<()> {
+    /// Same event id: with another body a conflict; with the same one a repetition. Gives whether a letter stays for it.
+    fn equal_ids(&self, how: Judged) -> Result<bool> {
         self.sql.execute_batch(
             // `n` is that of the row with the smallest slot: SQLite promises it of a query with one `min`. To look it
             // up for each letter would read the whole table for each.
@@ -349,9 +365,9 @@ impl Scratch {
         )?;
         let any: i64 = self.sql.query_row("SELECT count(*) FROM same", [], |row| row.get(0))?;
         if any == 0 {
-            return Ok(());
+            return Ok(false);
         }
-        self.sql.execute(
+        let conflicts = self.sql.execute(
             "UPDATE l SET kept = ?1, behind = same.first FROM same \
              WHERE l.ev = same.ev AND same.bodies > 1 AND l.sel = 1 AND l.kept IS NULL",
             [code(Why::Conflict)],
@@ -369,7 +385,7 @@ impl Scratch {
                    WHERE l.ev = firsts.ev AND l.sel = 1 AND l.kept IS NULL AND l.slot > firsts.slot;",
             )?;
         }
-        Ok(())
+        Ok(conflicts > 0)
     }
 
     /// A selected letter behind one of its group that stays is held (rule 5, m27).

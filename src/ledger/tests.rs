@@ -337,6 +337,22 @@ fn same_id_other_body_is_held_and_same_body_is_a_twin() {
     }
 }
 
+/// Two bodies under one id are kept only once all letters are known, and hold their groups like any other that stays.
+#[test]
+fn what_stands_behind_a_conflict_is_held_though_nothing_else_stays() {
+    let mut scratch = Scratch::new().unwrap();
+    let e1 = Some("e1");
+    scratch.add(&Seen { event_id: e1, ..seen("a1", Some("A"), true) }).unwrap();
+    scratch.add(&Seen { event_id: e1, body: Some([8; 32]), ..seen("b1", Some("B"), true) }).unwrap();
+    scratch.add(&seen("a2", Some("A"), true)).unwrap();
+    scratch.add(&seen("c1", Some("C"), true)).unwrap();
+    scratch.judge(PLAIN).unwrap();
+    let lines = lines(&scratch);
+    let whys: Vec<Option<Why>> = lines.iter().map(|line| line.kept.as_ref().map(|kept| kept.why)).collect();
+    assert_eq!(whys, [Some(Why::Conflict), Some(Why::Conflict), Some(Why::Behind), None]);
+    assert_eq!(lines[2].kept.as_ref().unwrap().letter.as_ref().unwrap().as_str(), "a1");
+}
+
 /// A queue full of one event id, or of groups whose first letter stays: each letter is judged by what is known of its
 /// id or group, never by reading all others again.
 #[test]

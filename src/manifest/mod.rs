@@ -6,6 +6,8 @@
 mod read;
 mod write;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 pub use read::{Fault, Reader};
@@ -262,6 +264,21 @@ pub fn bounded(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
+}
+
+/// An event id or group as it is compared and kept: one that is too long ends in the hash of all of it, so that two of
+/// them never look the same for what is cut off.
+pub fn told_apart(text: &str) -> Cow<'_, str> {
+    use sha2::Digest;
+    const HASH: usize = 64;
+    if text.len() <= TEXT_MAX {
+        return Cow::Borrowed(text);
+    }
+    let mut end = TEXT_MAX - HASH - 1;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Cow::Owned(format!("{}#{}", &text[..end], hex(&sha2::Sha256::digest(text))))
 }
 
 #[cfg(test)]

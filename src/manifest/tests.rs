@@ -119,3 +119,14 @@ fn a_symlink_is_not_followed() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(matches!(Reader::verify(&link), Err(Fault::Io(_))));
 }
+
+#[test]
+fn what_is_too_long_to_keep_is_still_told_apart() {
+    let long = |end: &str| "é".repeat(TEXT_MAX) + end;
+    let (one, other) = (long("1"), long("2"));
+    let (one, other) = (told_apart(&one), told_apart(&other));
+    assert!(one != other && one.len() <= TEXT_MAX && other.len() <= TEXT_MAX);
+    assert_eq!(told_apart("ev-1"), "ev-1");
+    let most = "x".repeat(TEXT_MAX);
+    assert_eq!(told_apart(&most), most);
+}

@@ -168,6 +168,10 @@ pub fn show(
                     Some(text) => format!("{}: {}", note.code, super::cut(text, 60)),
                     None => note.code.clone(),
                 },
+                "held" if matches!(note.code.as_str(), "open_elsewhere" | "left_open") => {
+                    let run = note.text.as_deref().unwrap_or("another");
+                    format!("left open by run {}", super::cut(run, 24))
+                }
                 "held" if !behind.is_empty() && note.code.starts_with("behind") => format!("behind{behind}"),
                 _ => reason(&note.code).to_owned(),
             };

@@ -193,6 +193,11 @@ impl Machine {
             }
             Start::Done { moved: false } | Start::Barred(Bar::Skipped) => self.tally.skipped += 1,
             Start::Barred(Bar::Held) => self.tally.held += 1,
+            Start::LeftOpen => {
+                self.tally.held += 1;
+                self.pending.push((seq, Write::LeftOpen));
+                self.hold(group, seq);
+            }
             Start::InDoubt => {
                 self.tally.in_doubt += 1;
                 self.hold_from_earlier_part(group, seq);
@@ -208,17 +213,20 @@ impl Machine {
                 self.letters.insert(seq, Letter::new(None, Kind::Published, 0, false));
                 self.claimable.insert(seq);
             }
+            Start::Twin { of } if self.arrived_twins.contains(&of) => {
+                self.letters.insert(seq, Letter::new(None, Kind::Twin { of }, 0, false));
+                self.claimable.insert(seq);
+            }
+            // The other one is before it, still open, or it did not arrive. Until that is known this one may stay, and
+            // nothing of its group passes it.
             Start::Twin { of } => {
-                let arrived = self.arrived_twins.contains(&of);
-                // The window is in order, so the other one is before it: still open, or it did not arrive.
-                if arrived || self.letters.contains_key(&of) {
-                    self.letters.insert(seq, Letter::new(None, Kind::Twin { of }, 0, false));
-                } else {
-                    self.write_held(seq, of);
+                if let Some(group) = group
+                    && let Err(behind) = self.lanes.join(group, seq)
+                {
+                    self.write_held(seq, behind);
+                    return;
                 }
-                if arrived {
-                    self.claimable.insert(seq);
-                }
+                self.letters.insert(seq, Letter::new(group, Kind::Twin { of }, 0, false));
             }
             Start::Send { attempt, open } => {
                 if let Some(group) = group

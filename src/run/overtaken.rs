@@ -109,8 +109,8 @@ pub(super) async fn overtaken(
             scratch.after(&After {
                 stream: *stream,
                 order: place.offset,
-                group: crate::manifest::bounded(&group),
-                event_id: event_id.as_deref().map(crate::manifest::bounded),
+                group: &crate::manifest::told_apart(&group),
+                event_id: event_id.as_deref().map(crate::manifest::told_apart).as_deref(),
             })?;
         }
     }

@@ -15,7 +15,7 @@ use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
 use crate::ledger::{Found, Judged, LedgerError, MovedBefore, Scratch, Seen, Summary};
 use crate::letter::RawLetter;
-use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded};
+use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded, told_apart};
 use crate::selection::{Limit, Selection};
 use crate::topology::Channel;
 
@@ -288,6 +288,14 @@ impl Prepared {
         self.scratch.was_gone(position).unwrap_or(false)
     }
 
+    /// How many letters at these positions would be sent.
+    ///
+    /// # Errors
+    /// See [`PrepareError`].
+    pub fn to_send_at<'p>(&self, positions: impl Iterator<Item = &'p str>) -> Result<u64, PrepareError> {
+        Ok(self.scratch.to_send_at(positions)?)
+    }
+
     /// Writes the selection down as it will be sent. Gives the number of letters.
     ///
     /// # Errors
@@ -427,8 +435,8 @@ impl Index<'_> {
         self.scratch.add(&Seen {
             letter: letter.raw.id.as_str(),
             position,
-            event_id: letter.event_id.value.as_deref().map(bounded),
-            group: letter.group.value.as_deref().map(bounded),
+            event_id: letter.event_id.value.as_deref().map(told_apart).as_deref(),
+            group: letter.group.value.as_deref().map(told_apart).as_deref(),
             origin,
             cause: letter.cause.id.as_str(),
             body,

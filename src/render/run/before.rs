@@ -38,6 +38,8 @@ pub struct Before<'a> {
     pub reach: Option<&'a str>,
     /// Others read there too, and that is meant.
     pub shared: bool,
+    /// Who they are, as far as the broker tells.
+    pub others: &'a [String],
     /// Tries that a letter gets afresh.
     pub tries: usize,
     /// Why.
@@ -210,8 +212,12 @@ fn lines(it: &Before<'_>, columns: Option<usize>) -> Vec<Line> {
         lines.push(format!("instead   {reach}").into());
     }
     if let Some(reader) = it.readers {
-        let also = if it.shared { "; others read it too (shared)" } else { "" };
+        let also = if it.shared && it.others.is_empty() { "; others read it too (shared)" } else { "" };
         lines.push(format!("read by   {reader}{also}").into());
+    }
+    if !it.others.is_empty() {
+        let send = count(summary.send, "letter", "letters");
+        lines.push(format!("also by   {}: the {send} again (shared)", it.others.join(", ")).into());
     }
     let tries = if it.tries == 1 { "1 try".to_owned() } else { format!("{} tries", it.tries) };
     lines.push(
@@ -397,6 +403,7 @@ fn document(it: &Before<'_>, next: &[String]) -> serde_json::Value {
         "queue": it.queue,
         "target": it.target,
         "place": it.place,
+        "others": it.others,
         "reach": it.reach,
         "rate": it.rate_text,
         "reason": it.reason,

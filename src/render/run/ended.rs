@@ -350,6 +350,7 @@ pub fn reason(code: &str) -> &str {
         "twin_stays" => "equal to a letter that did not arrive in this run, so they stay too (--dedupe)",
         "conflict" => "with an event id that another body has too",
         "open_elsewhere" => "left open by another run",
+        "left_open" => "left open by another run since",
         "max_redrives" => "redriven as often as allowed",
         "dedup_window" => "older than dedup_window",
         "refused" => "must not be sent as they are",

@@ -11,6 +11,7 @@ mod record;
 mod recover;
 mod refailed;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,11 +28,11 @@ use super::event::{Event, Observer, Progress};
 use super::machine::{Action, Machine, Now, Rules, Start, Stop};
 use super::numbered::Lined;
 use super::pace::Pace;
-use super::recovery::{Orders, start_of};
+use super::recovery::Orders;
 use super::yielding::{self, Yielding};
-use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Proof, Receipt};
+use crate::broker::{Atomicity, BrokerError, Capabilities, Dedup, ErrorKind, Mover, Receipt};
 use crate::clock::{Clock, Time};
-use crate::ledger::{Counts, Ledger, LedgerError, LetterState, Lock, MovedBefore, Wish, Writes};
+use crate::ledger::{Counts, Ledger, LedgerError, Lock, MovedBefore, Wish, Writes};
 use crate::letter::Position;
 use crate::manifest::{Line, OrderPolicy};
 use crate::proof::failpoint;
@@ -172,6 +173,8 @@ struct Engine<'a> {
     moved_before: u64,
     /// What other runs moved since this one began, once a resume asked for it.
     elsewhere: Option<MovedBefore>,
+    /// What other runs have left open by now, and which, once a resume asked for it.
+    left_open: Option<HashMap<String, String>>,
     last_doubt: Option<BrokerError>,
     /// A batch is one transaction.
     transaction: bool,
@@ -226,6 +229,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         cause: None,
         moved_before: 0,
         elsewhere: None,
+        left_open: None,
         last_doubt: None,
         transaction,
         looks: Looks::of(looker, &copies),
@@ -541,26 +545,6 @@ impl Engine<'_> {
             taken += 1;
         }
         Ok(())
-    }
-
-    fn start_of_line(&mut self, line: &Line) -> Result<Start, EngineError> {
-        let twin = line.twin_of.map(|of| Start::Twin { of });
-        let fresh = Start::Send { attempt: 0, open: false };
-        let Some(orders) = self.job.resume else { return Ok(twin.unwrap_or(fresh)) };
-        let state = self.writes.state(self.job.ledger, line.seq)?;
-        if state == LetterState::Planned {
-            return Ok(twin.unwrap_or(fresh));
-        }
-        let (mut attempt, mut proof) = (0, None);
-        if matches!(state, LetterState::Intended | LetterState::InDoubt)
-            && let Some(open) = self.job.ledger.open_letter(self.job.number, line.seq)?
-        {
-            attempt = open.attempt;
-            self.first_intent.insert(line.seq, open.first_at);
-            // Recovery has asked the broker already; what is still intended may be sent again.
-            proof = (state == LetterState::Intended).then_some(Proof::ResendSafe);
-        }
-        Ok(start_of(state, attempt, proof.as_ref(), orders).0)
     }
 
     /// May this letter be sent again though an earlier try has no answer?

@@ -5,7 +5,7 @@ use super::super::machine::Write;
 use super::super::numbered::Lined;
 use super::{Cause, Engine, EngineError};
 use crate::broker::BrokerError;
-use crate::ledger::{Entry, LedgerError, LetterState, TAKEN_AS_GONE};
+use crate::ledger::{Entry, LEFT_OPEN, LedgerError, LetterState, TAKEN_AS_GONE};
 use crate::manifest::Line;
 use crate::proof::failpoint;
 
@@ -134,6 +134,7 @@ fn entry<'l>(
         Write::Gone => (Some(LetterState::Gone), 0, Some(("skipped", "gone", None, None))),
         Write::MovedBefore => (Some(LetterState::Gone), 0, Some(("skipped", "moved_before", None, None))),
         Write::Twin => (Some(LetterState::Twin), 0, Some(("skipped", "twin", None, None))),
+        Write::LeftOpen => (None, 0, Some(("held", LEFT_OPEN, text, None))),
         Write::Held { .. } if line.twin_of.is_some() => (None, 0, Some(("held", "twin_stays", None, behind))),
         Write::Held { .. } => (None, 0, Some(("held", "behind_in_run", None, behind))),
         Write::NotSeen { gone: false } => (None, 0, Some(("untouched", "not_seen", None, None))),

@@ -1,10 +1,10 @@
 //! The first thing a resume does: find out what became of what an earlier part left open (protocol §5, §6).
 
-use super::super::machine::Write;
+use super::super::machine::{Start, Write};
 use super::super::recovery::{Orders, start_of};
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, mutated};
 use crate::broker::{Atomicity, Intent, Proof};
-use crate::ledger::{Entry, LetterState};
+use crate::ledger::{Entry, LEFT_OPEN, LetterState};
 use crate::letter::{LetterId, Position};
 use crate::manifest::{Line, Reader};
 
@@ -52,7 +52,7 @@ impl Engine<'_> {
         // Where the marks live with the broker they are the truth, and the ledger's copy is made of them.
         let marks = self.job.capabilities.relocate == Atomicity::Transaction
             && !self.job.settings.without_transactions
-            && !super::mutated("t02");
+            && !mutated("t02");
         if marks {
             self.read_marks().await?;
         }
@@ -95,6 +95,46 @@ impl Engine<'_> {
                 }
             }
         }
+    }
+
+    /// How a line of the manifest enters this part of the run.
+    pub(super) fn start_of_line(&mut self, line: &Line) -> Result<Start, EngineError> {
+        let twin = line.twin_of.map(|of| Start::Twin { of });
+        let fresh = Start::Send { attempt: 0, open: false };
+        let Some(orders) = self.job.resume else { return Ok(twin.unwrap_or(fresh)) };
+        let state = self.writes.state(self.job.ledger, line.seq)?;
+        let to_send = state == LetterState::Planned || state == LetterState::Failed && orders.retry_failed;
+        if to_send && let Some(run) = self.left_open_by(&line.position)? {
+            if state == LetterState::Failed {
+                return Ok(Start::Failed);
+            }
+            self.refusals.insert(line.seq, (LEFT_OPEN.to_owned(), run));
+            return Ok(Start::LeftOpen);
+        }
+        if state == LetterState::Planned {
+            return Ok(twin.unwrap_or(fresh));
+        }
+        let (mut attempt, mut proof) = (0, None);
+        if matches!(state, LetterState::Intended | LetterState::InDoubt)
+            && let Some(open) = self.job.ledger.open_letter(self.job.number, line.seq)?
+        {
+            attempt = open.attempt;
+            self.first_intent.insert(line.seq, open.first_at);
+            // Recovery has asked the broker already; what is still intended may be sent again.
+            proof = (state == LetterState::Intended).then_some(Proof::ResendSafe);
+        }
+        Ok(start_of(state, attempt, proof.as_ref(), orders).0)
+    }
+
+    /// The other run that has left a letter open since this one selected it (m17). Before the first part the look asked.
+    fn left_open_by(&mut self, position: &Position) -> Result<Option<String>, EngineError> {
+        if self.left_open.is_none() {
+            let open = self.job.ledger.open_elsewhere(&self.job.lock.dlq)?;
+            let others = open.into_iter().filter(|(_, run)| *run != self.job.run);
+            self.left_open = Some(others.collect());
+        }
+        let open = self.left_open.as_ref().filter(|_| !mutated("m17"));
+        Ok(open.and_then(|open| open.get(position.as_str()).cloned()))
     }
 
     fn write_recovered(&mut self, lines: &[(Line, Write)]) -> Result<(), EngineError> {

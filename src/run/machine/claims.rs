@@ -121,7 +121,8 @@ impl Machine {
     /// May be claimed now, if it is near enough to the front of its lane.
     pub(super) fn consider_claim(&mut self, seq: Seq) {
         let Some(letter) = self.letters.get(&seq) else { return };
-        if letter.phase != Phase::Planned {
+        // A twin is claimed once the other one has arrived, whatever its place.
+        if letter.phase != Phase::Planned || matches!(letter.kind, Kind::Twin { .. }) {
             return;
         }
         let near = match letter.group {

@@ -363,14 +363,19 @@ impl Machine {
         }
     }
 
-    /// Twins of a letter that has arrived may be settled.
+    /// Twins of a letter that has arrived may be settled, and what stands behind them may follow.
     pub(super) fn note_arrived(&mut self, seq: Seq) {
         if !self.with_twins.contains(&seq) {
             return;
         }
         self.arrived_twins.insert(seq);
-        let twins = self.waiting_twins().into_iter().filter(|(_, of)| *of == seq);
-        self.claimable.extend(twins.map(|(seq, _)| seq));
+        for (twin, of) in self.waiting_twins() {
+            if of == seq {
+                self.claimable.insert(twin);
+                let group = self.letters.get_mut(&twin).and_then(|letter| letter.group.take());
+                self.leave(twin, group);
+            }
+        }
     }
 
     /// In order.
@@ -384,13 +389,16 @@ impl Machine {
         self.letters.sorted(waits).into_iter().filter_map(of).collect()
     }
 
-    /// Twins of letters that did not arrive: held, for nothing was sent for them.
+    /// Twins of letters that did not arrive: held, for nothing was sent for them, with what stands behind them.
     pub(super) fn bar_twins(&mut self) {
         for (seq, of) in self.waiting_twins() {
-            if !self.arrived_twins.contains(&of) {
-                self.letters.remove(&seq);
-                self.write_held(seq, of);
+            if self.arrived_twins.contains(&of) {
+                continue;
             }
+            // One behind another of them is held by now.
+            let Some(letter) = self.letters.remove(&seq) else { continue };
+            self.write_held(seq, of);
+            self.hold(letter.group, seq);
         }
     }
 

@@ -53,6 +53,8 @@ pub enum Start {
     },
     /// Not sent by a rule known before; those behind it have their own lines saying so.
     Barred(Bar),
+    /// Another run has left it open since: whether it arrived is not ours to say. Holds its group (m17).
+    LeftOpen,
     /// Through in an earlier part of the run.
     Done {
         /// Did it arrive, or was it skipped?
@@ -95,6 +97,8 @@ pub enum Write {
     MovedBefore,
     /// Settled unsent: an equal letter was sent.
     Twin,
+    /// Not sent because another run has left it open since.
+    LeftOpen,
     /// Not sent because of `behind`.
     Held {
         /// The letter that holds the group.

@@ -58,6 +58,7 @@ fn base() -> Config {
         tells_gone: true,
         power: false,
         attempts: 2,
+        twins: Vec::new(),
     }
 }
 
@@ -78,6 +79,14 @@ fn configs(transaction: bool) -> Vec<Config> {
         for power in [false, true] {
             let groups = vec![A, A, B, B];
             all.push(Config { groups, transaction, power, faults: 1, proofs: *proofs, ..base() });
+        }
+        for (groups, twins) in [
+            (vec![A, B, B], vec![(1, 0)]),
+            (vec![A, A, A], vec![(1, 0)]),
+            (vec![A, B, A, B], vec![(1, 0), (3, 2)]),
+        ] {
+            let faults = if groups.len() > 3 { 1 } else { 2 };
+            all.push(Config { groups, transaction, faults, twins, proofs: *proofs, ..base() });
         }
         let groups = vec![A, B, A, B];
         all.push(Config { groups, transaction, tells_gone: false, faults: 1, proofs: *proofs, ..base() });

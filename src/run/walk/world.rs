@@ -34,9 +34,15 @@ pub(super) struct Config {
     /// Crashes lose what was not synced.
     pub power: bool,
     pub attempts: u32,
+    /// Letters that are equal to an earlier one, and that one: settled unsent once it has arrived.
+    pub twins: Vec<(Seq, Seq)>,
 }
 
 impl Config {
+    fn twin_of(&self, seq: Seq) -> Option<Seq> {
+        self.twins.iter().find(|(twin, _)| *twin == seq).map(|(_, of)| *of)
+    }
+
     fn rules(&self) -> Rules {
         Rules {
             transaction: self.transaction,
@@ -121,8 +127,11 @@ impl World {
         for seq in 0..config.groups.len() as Seq {
             let copies = self.target.iter().filter(|copy| **copy == seq).count();
             let state = self.state(seq);
-            if !self.dlq.contains(&seq) && copies == 0 && !self.taken.contains(&seq) {
+            if !self.dlq.contains(&seq) && !self.is_there(config, seq) && !self.taken.contains(&seq) {
                 return Err(format!("I1: letter {seq} is nowhere"));
+            }
+            if copies > 0 && config.twin_of(seq).is_some() {
+                return Err(format!("I3: letter {seq} was sent, and is equal to one that was"));
             }
             if copies > 1 && !self.named.contains(&seq) {
                 return Err(format!("I2: {copies} copies of letter {seq}, never named"));
@@ -181,10 +190,17 @@ impl World {
             return Err(format!("I9: it ended as if all were done, and letters have no outcome: {tally:?}"));
         }
         let no_fault = self.faults == config.faults && self.crashes == 0;
-        if no_fault && (tally.moved != config.groups.len() as u64 || tally.unsettled > 0) {
+        let through = tally.moved + config.twins.len() as u64;
+        let twins = tally.skipped == config.twins.len() as u64;
+        if no_fault && (through != config.groups.len() as u64 || !twins || tally.unsettled > 0) {
             return Err(format!("I9: without a fault not all is moved: {tally:?}"));
         }
         Ok(())
+    }
+
+    /// Is a copy of it, or of the one that it is equal to, in the target?
+    fn is_there(&self, config: &Config, seq: Seq) -> bool {
+        self.target.contains(&seq) || config.twin_of(seq).is_some_and(|of| self.target.contains(&of))
     }
 
     fn state(&self, seq: Seq) -> LetterState {
@@ -352,7 +368,9 @@ impl World {
             process.offered += 1;
             let resumed = process.resumed;
             let (state, attempt) = self.ledger.get(&seq).copied().unwrap_or_default();
+            let twin = config.twin_of(seq).filter(|_| state == LetterState::Planned);
             let start = match resumed {
+                _ if twin.is_some() => Start::Twin { of: twin.unwrap_or_default() },
                 true => {
                     let proof = self.proof(config, seq);
                     start_of(state, attempt, Some(&proof), Orders::default()).0
@@ -360,7 +378,8 @@ impl World {
                 false => Start::Send { attempt: 0, open: false },
             };
             let machine = &mut self.process.as_mut().unwrap().machine;
-            machine.offer(seq, config.groups[seq as usize], start, false);
+            let twins = config.twins.iter().any(|(_, of)| *of == seq);
+            machine.offer(seq, config.groups[seq as usize], start, twins);
         }
     }
 
@@ -413,7 +432,7 @@ impl World {
                 }
                 Write::Gone | Write::MovedBefore => (LetterState::Gone, attempt),
                 Write::Twin => (LetterState::Twin, attempt),
-                Write::Held { .. } | Write::NotSeen { .. } => continue,
+                Write::Held { .. } | Write::NotSeen { .. } | Write::LeftOpen => continue,
             };
             self.ledger.insert(*seq, entry);
         }
@@ -429,7 +448,7 @@ impl World {
         if !again && group.is_some() {
             for earlier in 0..seq {
                 let passed = config.groups[earlier as usize] == group
-                    && !self.target.contains(&earlier)
+                    && !self.is_there(config, earlier)
                     && !self.taken.contains(&earlier);
                 if passed {
                     return Err(format!("I5: letter {seq} passes letter {earlier} of its group"));
@@ -441,7 +460,12 @@ impl World {
     }
 
     fn remove_original(&mut self, config: &Config, seq: Seq) -> Result<(), String> {
-        let state = self.state(seq);
+        // A twin is removed for the one that was sent for both.
+        let (twin, seq_sent) = (config.twin_of(seq), config.twin_of(seq).unwrap_or(seq));
+        let state = self.state(seq_sent);
+        if twin.is_some() && !self.is_there(config, seq) {
+            return Err(format!("I1: letter {seq} is settled unsent, and the one like it has not arrived"));
+        }
         if !config.transaction && !matches!(state, LetterState::Published | LetterState::Settled) {
             return Err(format!("I4: letter {seq} is settled while the ledger says {state:?}"));
         }

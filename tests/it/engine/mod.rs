@@ -3,6 +3,7 @@
 mod cases;
 mod crash;
 mod doubt;
+mod passing;
 mod relay;
 mod runs;
 mod screens;

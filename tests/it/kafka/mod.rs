@@ -8,6 +8,7 @@ mod lanes;
 mod looking;
 mod moving;
 mod nodes;
+mod others;
 mod program;
 mod proxy;
 mod relay;

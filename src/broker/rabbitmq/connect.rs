@@ -38,7 +38,7 @@ impl Link {
         match tokio::time::timeout(settings.connect_timeout, connecting).await {
             Ok(Ok(connection)) => Ok(Self { connection }),
             Ok(Err(error)) => Err(refused(settings, &error)),
-            Err(_) => Err(timed_out(format!("connect to {}", settings.name), settings.connect_timeout)),
+            Err(_) => Err(silent(settings)),
         }
     }
 
@@ -119,11 +119,16 @@ pub(super) async fn greet(settings: &Settings) -> Result<Version> {
         Ok(Ok(None)) => Err(not_amqp()),
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(not_amqp()),
         Ok(Err(error)) => Err(unreachable(settings, &error)),
-        Err(_) => Err(timed_out(
-            format!("connect to {} ({})", settings.name, settings.address.shown()),
-            settings.connect_timeout,
-        )),
+        Err(_) => Err(silent(settings)),
     }
+}
+
+/// Nobody said anything within the time that is allowed.
+fn silent(settings: &Settings) -> BrokerError {
+    let action = format!("connect to {} ({})", settings.name, settings.address.shown());
+    timed_out(action, settings.connect_timeout).hint(format!(
+        "{NOBODY}: a firewall may drop what is sent there; `options: {{connect_timeout: 30s}}` waits longer"
+    ))
 }
 
 /// The text `version` among the server's properties in a connection.start.
@@ -199,18 +204,49 @@ fn tls(settings: &Settings) -> OwnedTLSConfig {
 fn unreachable(settings: &Settings, error: &std::io::Error) -> BrokerError {
     let action = format!("connect to {} ({})", settings.name, settings.address.shown());
     let text = error.to_string();
-    if settings.address.tls && (text.contains("certificate") || text.contains("UnknownIssuer")) {
-        return BrokerError::new(ErrorKind::Denied, action, format!("TLS was refused: {text}")).hint(
+    if settings.address.tls
+        && let Some((kind, hint)) = about_tls(&text)
+    {
+        return BrokerError::new(kind, action, format!("TLS was refused: {text}")).hint(hint);
+    }
+    BrokerError::new(ErrorKind::Unreachable, action, text).hint(NOBODY)
+}
+
+/// What to do where nobody answers.
+const NOBODY: &str = "check host and port in the broker's url, and that the server runs";
+
+/// What to do about a connection that failed over TLS, by the library's words; `None`: it was not for TLS.
+fn about_tls(text: &str) -> Option<(ErrorKind, &'static str)> {
+    let text = text.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    Some(match text.contains("received fatal alert") {
+        true if has(&["certificate", "unknownca", "accessdenied"]) => (
+            ErrorKind::Denied,
+            "the server wants a certificate of this client, by an authority that it knows: `options: \
+             {client_cert_file: PATH, client_key_file: PATH}`",
+        ),
+        true => (
+            ErrorKind::Unsupported,
+            "the server takes none of TLS 1.2 and 1.3 with the ciphers of today, or it wants a client certificate \
+             (client_cert_file, client_key_file)",
+        ),
+        false if has(&["not valid for name", "notvalidforname"]) => {
+            (ErrorKind::Denied, "the host in the broker's url has to be a name in the server's certificate")
+        }
+        false if has(&["expired", "not valid yet"]) => (
+            ErrorKind::Denied,
+            "the server's certificate is not valid today: renew it there, or set this machine's clock right",
+        ),
+        false if has(&["certificate", "unknownissuer"]) => (
+            ErrorKind::Denied,
             "name the authority that signed the server's certificate: `options: {ca_file: PATH}`; a server \
              that asks for a client certificate wants client_cert_file and client_key_file too",
-        );
-    }
-    if settings.address.tls && (text.contains("corrupt message") || text.contains("handshake")) {
-        return BrokerError::new(ErrorKind::Unsupported, action, format!("TLS was refused: {text}"))
-            .hint("check the port: amqps is 5671 by default, and 5672 does not speak TLS");
-    }
-    BrokerError::new(ErrorKind::Unreachable, action, text)
-        .hint("check host and port in the broker's url, and that the server runs")
+        ),
+        false if has(&["corrupt message", "handshake"]) => {
+            (ErrorKind::Unsupported, "check the port: amqps is 5671 by default, and 5672 does not speak TLS")
+        }
+        false => return None,
+    })
 }
 
 /// The server said no to the login or the virtual host.
@@ -220,8 +256,14 @@ fn refused(settings: &Settings, error: &lapin::Error) -> BrokerError {
     match reply_code(error) {
         Some(code::ACCESS_REFUSED) => {
             let source = match &settings.login {
-                Login::Plain { password, .. } => format!("the password comes from {}", password.source()),
-                Login::External => "the user is named by the client certificate".to_owned(),
+                Login::Plain { password, .. } => {
+                    format!("check user and password; the password comes from {}", password.source())
+                }
+                Login::External => {
+                    "the user is named by the client certificate; the server needs the plugin \
+                     rabbitmq_auth_mechanism_ssl and EXTERNAL among its auth_mechanisms"
+                        .to_owned()
+                }
             };
             BrokerError::new(ErrorKind::Denied, format!("log in to {} ({shown})", settings.name), text)
                 .code("403")
@@ -245,6 +287,7 @@ fn refused(settings: &Settings, error: &lapin::Error) -> BrokerError {
         Some(code) => {
             BrokerError::new(ErrorKind::Other, format!("connect to {} ({shown})", settings.name), text)
                 .code(code.to_string())
+                .hint("the server's log has more on it")
         }
         None => match error.kind() {
             lapin::ErrorKind::IOError(io) => unreachable(settings, io),
@@ -252,7 +295,8 @@ fn refused(settings: &Settings, error: &lapin::Error) -> BrokerError {
                 ErrorKind::Unreachable,
                 format!("connect to {} ({shown})", settings.name),
                 text,
-            ),
+            )
+            .hint(NOBODY),
         },
     }
 }
@@ -274,6 +318,35 @@ mod tests {
         payload.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
         payload.extend(table);
         payload
+    }
+
+    /// Words of rustls 0.23, and what each asks for.
+    #[test]
+    fn x01_what_to_do_about_a_refused_tls_depends_on_who_refused_and_why() {
+        for (text, kind, says) in [
+            ("invalid peer certificate: UnknownIssuer", ErrorKind::Denied, "ca_file: PATH"),
+            (
+                "invalid peer certificate: certificate not valid for name \"mq.example\"; certificate is only \
+                 valid for DnsName(\"localhost\")",
+                ErrorKind::Denied,
+                "has to be a name in the server's certificate",
+            ),
+            (
+                "invalid peer certificate: certificate expired: verification time 2 (UNIX), but certificate is \
+                 not valid after 1 (1 seconds ago)",
+                ErrorKind::Denied,
+                "renew it",
+            ),
+            ("received fatal alert: CertificateRequired", ErrorKind::Denied, "client_cert_file"),
+            ("received fatal alert: UnknownCA", ErrorKind::Denied, "client_cert_file"),
+            ("received fatal alert: ProtocolVersion", ErrorKind::Unsupported, "TLS 1.2 and 1.3"),
+            ("received corrupt message of type InvalidContentType", ErrorKind::Unsupported, "5671"),
+        ] {
+            let (told, hint) = about_tls(text).unwrap();
+            assert_eq!(told, kind, "{text}");
+            assert!(hint.contains(says), "{text}: {hint}");
+        }
+        assert!(about_tls("Connection refused (os error 111)").is_none());
     }
 
     #[test]

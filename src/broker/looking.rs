@@ -121,8 +121,28 @@ pub trait Pages: Send {
     /// known by the extent and never by silence.
     async fn next(&mut self) -> Result<Vec<RawLetter>>;
 
+    /// Has a letter of the pages so far at hand for the run that goes on from here ([`Pages::hold`]). Called in the
+    /// order in which letters came, before many more pages are read. What a run reads anew needs no such thing.
+    fn keep(&mut self, _letter: RawLetter) {}
+
     /// Gives back what was held, as it was.
     async fn close(self: Box<Self>) -> Result<LookCost>;
+
+    /// Ends the look, and leaves what it holds to a run that begins at once and sends no other letters than those
+    /// that were kept, so that they need not be read again. `None`: that is not possible here, and all was given back.
+    async fn hold(self: Box<Self>) -> Result<(LookCost, Option<Box<dyn Holding>>)> {
+        Ok((self.close().await?, None))
+    }
+}
+
+/// What a look still holds, for the run that begins at once. If the process ends it goes back by itself.
+#[async_trait]
+pub trait Holding: Send {
+    /// Gives everything back as it was, as [`Pages::close`] would have done.
+    async fn give_back(self: Box<Self>) -> Result<()>;
+
+    /// The adapter's own form, for [`Relocate::go_on`](super::Relocate::go_on).
+    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any + Send>;
 }
 
 /// One queue as counted, never browsed.

@@ -27,7 +27,7 @@ pub use bulk::{Bulk, BulkMover, BulkMoves, BulkState};
 pub use error::{BrokerError, ErrorKind, Result};
 pub(crate) use looking::letters;
 pub use looking::{
-    Browse, Count, Depth, Depths, Later, LookCost, Pages, PassesOn, Placing, Reader, Snapshot, Want,
+    Browse, Count, Depth, Depths, Holding, Later, LookCost, Pages, PassesOn, Placing, Reader, Snapshot, Want,
 };
 pub use moving::{
     Ask, Claimed, Claims, Fate, Intent, Looker, Missing, Mover, Outgoing, Packed, Proof, Published, Receipt,

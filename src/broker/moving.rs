@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{BrokerError, Result};
+use super::{BrokerError, Holding, Result};
 use crate::clock::Time;
 use crate::letter::{LetterId, Message, Position, RawLetter};
 use crate::topology::Channel;
@@ -197,6 +197,23 @@ pub trait Relocate: Send + Sync {
     /// `Locked` names the holder.
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>>;
 
+    /// As [`Self::begin`], from what the look before has left; what is not taken out of `held` is the caller's to
+    /// give back.
+    ///
+    /// # Errors
+    /// As there.
+    async fn go_on(
+        &self,
+        channel: &Channel,
+        task: &Task,
+        held: &mut Option<Box<dyn Holding>>,
+    ) -> Result<Box<dyn Mover>> {
+        if let Some(held) = held.take() {
+            held.give_back().await?;
+        }
+        self.begin(channel, task).await
+    }
+
     /// Where copies go and who gets them, if that is more than the one queue that they return to; shown before
     /// anything is sent (design, rule 9).
     ///
@@ -212,6 +229,15 @@ pub trait Relocate: Send + Sync {
     /// # Errors
     /// `NotFound`: it is not there. `Denied`: whoever asks may not know.
     async fn target(&self, channel: &Channel) -> Result<()>;
+
+    /// May whoever asks send there? Asked before a letter is in hand, by a way that leaves nothing behind; where there is
+    /// none, the first letter tells.
+    ///
+    /// # Errors
+    /// `Denied`, with the right that is missing.
+    async fn may_send(&self, _channel: &Channel) -> Result<()> {
+        Ok(())
+    }
 
     /// Why the broker would not move this dead-letter queue by its own means, in words, all reasons: asked before anybody
     /// is, and before anything is recorded.

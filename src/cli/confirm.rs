@@ -42,6 +42,11 @@ pub struct Consent<'a> {
 }
 
 impl Yes {
+    /// Is it there at all, so that nobody is asked?
+    pub fn is_given(&self) -> bool {
+        self.yes.is_some()
+    }
+
     /// Does it allow a number that was counted, and no letter more?
     pub fn only(&self) -> bool {
         matches!(self.yes, Some(Counted::Only(_)))

@@ -33,6 +33,7 @@ mod receives;
 mod relay;
 mod resume;
 mod run;
+mod run_consent;
 mod runs;
 mod select;
 mod selecting;

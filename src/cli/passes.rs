@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::judging::Judging;
-use super::sending::{Earlier, Ready, begin, ledger_error, look_through, prepare_error};
+use super::sending::{Earlier, Ready, Then, begin, ledger_error, look_through, prepare_error};
 use super::{Chosen, CommandError, Context};
 use crate::broker::{Broker, Task};
 use crate::manifest::{Fault, Reader, Writer};
@@ -93,13 +93,14 @@ impl<'a> Passes<'a> {
         let (broker, chosen, channel) = (self.broker, self.chosen, self.channel);
         let (judging, earlier) = (&self.judging, &self.earlier);
         let prepared =
-            look_through(ctx, broker, chosen, channel, &selection, None, judging, earlier, pass, true)
+            look_through(ctx, broker, chosen, channel, &selection, None, judging, earlier, pass, Then::Asks)
                 .await?;
         let send = prepared.summary.send + prepared.summary.twins;
         if send == 0 {
             return Ok(false);
         }
-        let mover = begin(ctx, broker, chosen, channel, &self.task, ready.settings.keep_times).await?;
+        let mover =
+            begin(ctx, broker, chosen, channel, &self.task, ready.settings.keep_times, &mut None).await?;
         let kept = (ready.kept.0 + kept(&prepared, false), ready.kept.1 + kept(&prepared, true));
         let now = ctx.clock.now();
         let further = further(&path);

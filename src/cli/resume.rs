@@ -12,7 +12,7 @@ use super::events::{aside_for, open_events};
 use super::run::{Percent, percent};
 use super::runs::one_run;
 use super::sending::{
-    LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, queue_key, rate,
+    LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, may_send, queue_key, rate,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
@@ -326,8 +326,11 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         count: sending,
         noun: ("letter", "letters"),
         nothing: "Nothing was sent.",
-        command,
+        command: command.clone(),
     };
+    if sending > 0 {
+        may_send(&*broker, chosen, channel, &command).await?;
+    }
     if !only_its_end {
         args.yes.consent(&mut ctx.ui, consent)?;
     }
@@ -344,7 +347,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         snapshot: head.snapshot.clone(),
         claim_for: LEASE,
     };
-    let mover = match begin(ctx, &*broker, chosen, channel, &task, kept.keep_times).await {
+    let mover = match begin(ctx, &*broker, chosen, channel, &task, kept.keep_times, &mut None).await {
         Ok(mover) => mover,
         Err(error) => {
             let _ = ledger.unlock(&lock);

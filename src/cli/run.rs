@@ -3,27 +3,29 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::confirm::{Consent, Yes, typed_out};
+use super::confirm::Yes;
 use super::events::{aside_for, open_events};
 use super::frozen::{Frozen, who_moved};
 use super::judging::Judging;
 use super::left_open::{Looked, refuse_since};
 use super::native::Asked;
 use super::passes::Passes;
+use super::run_consent::{Given, consent, consent_to_trim};
 use super::selecting::{Selecting, limit, selection_words};
 use super::sending::{
-    Earlier, LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, look_through, lowered, new_run_id,
-    prepare_error, queue_key, rate, rate_text, target_is_there,
+    Earlier, LEASE, Ready, Then, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
+    may_send, new_run_id, prepare_error, queue_key, rate, rate_text, target_is_there,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
-use crate::broker::{Atomicity, Broker, Order, Task};
+use crate::broker::{Atomicity, Broker, Holding, Order, Task};
 use crate::clock::parse_duration;
 use crate::ledger::{Ledger, NewRun};
 use crate::manifest::{Head, SCHEMA};
 use crate::proof::failpoint;
 use crate::render::run as screen;
 use crate::run::engine::Settings;
-use crate::run::prepare::Prepared;
+use crate::run::pace::time_for;
+use crate::run::prepare::{Prepared, give_back};
 use crate::selection::{Limit, Selection};
 use crate::topology::{Channel, Rate};
 
@@ -100,6 +102,9 @@ pub struct Args {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Percent(pub(super) Option<f64>);
 
+/// A run that lasts no longer goes on with the letters that its look holds: nobody else sees them meanwhile, and a
+/// broker takes letters back that are held for too long.
+const HELD_FOR: Duration = Duration::from_secs(60);
 /// Unless said otherwise.
 const MAX_ERRORS: u32 = 5;
 const STOP_ON_REFAIL: Percent = Percent(Some(0.2));
@@ -208,111 +213,127 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let key = queue_key(&loaded, chosen, &names.dead_letter);
     let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &judging)?;
     let file = frozen.as_ref().map(|frozen| frozen.path.as_path());
-    let prepared = look_through(
-        ctx,
-        &*broker,
-        chosen,
-        channel,
-        &selection,
-        file,
-        &judging,
-        &earlier,
-        None,
-        !args.dry_run,
-    )
-    .await?;
-    if let Some(frozen) = &frozen {
-        frozen.same_queue(ctx, &prepared)?;
-        frozen.stale(ctx, &prepared, args.allow_stale, &typed, || {
-            who_moved(&ledger_at, &key, frozen, &prepared)
-        })?;
-    }
-    let reach = broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
-    if args.dry_run {
-        target_is_there(&*broker, chosen, channel).await?;
-    }
-    let place = broker.whereabouts();
-    let source = match &frozen {
-        Some(frozen) => frozen.shown.clone(),
-        None => channel.name.value.clone(),
+    let given = Given { yes: &args.yes, confirm: args.confirm.as_deref() };
+    let then = match (args.dry_run, given.answers(channel, rate)) {
+        (true, _) => Then::Shows,
+        (false, false) => Then::Asks,
+        (false, true) => Then::Sends,
     };
-    let before = screen::Before {
-        source: &source,
-        channel: &channel.name.value,
-        title: &chosen.title(),
-        broker: chosen.name(),
-        queue: &names.dead_letter,
-        target: &names.return_to,
-        readers: channel.consumer.as_ref().map(|consumer| consumer.value.as_str()),
-        place: place.as_deref(),
-        reach: reach.as_deref(),
-        shared: channel.shared,
-        others: &others,
-        tries: 1 + channel.tiers.len(),
-        reason: reason.as_deref(),
-        at: ctx.clock.now(),
-        rate,
-        rate_text: rate_text(rate),
-        ramp,
-        order: judging.order,
-        unordered: capabilities.order == Order::None,
-        locks_groups: capabilities.group_lock.is_some(),
-        max_errors: args.max_errors,
-        stop_on_refail: args.stop_on_refail.0,
-        prepared: &prepared,
-    };
-    let send = prepared.summary.send + prepared.summary.twins;
-    let mut real = typed.clone();
-    if ctx.globals.broker.is_none() && chosen.decl.protected {
-        real.extend(["--broker".to_owned(), chosen.name().to_owned()]);
+    let mut prepared =
+        look_through(ctx, &*broker, chosen, channel, &selection, file, &judging, &earlier, None, then)
+            .await?;
+    let mut held = prepared.held.take();
+    let letters = prepared.summary.send + prepared.summary.twins;
+    if rate != Rate::Unlimited && time_for(letters, rate, ramp).is_none_or(|time| time > HELD_FOR) {
+        give_back(held.take()).await;
     }
-    if args.dry_run {
-        if reason.is_none() {
-            real.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+    // What it returns early by, what the look holds is given back.
+    let outcome: Outcome = async {
+        if let Some(frozen) = &frozen {
+            frozen.same_queue(ctx, &prepared)?;
+            frozen.stale(ctx, &prepared, args.allow_stale, &typed, || {
+                who_moved(&ledger_at, &key, frozen, &prepared)
+            })?;
         }
-        screen::dry_run(&mut ctx.ui, &before, &real);
-        return Ok(ExitCode::Done);
+        let reach =
+            broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
+        if args.dry_run {
+            target_is_there(&*broker, chosen, channel).await?;
+        }
+        let place = broker.whereabouts();
+        let source = match &frozen {
+            Some(frozen) => frozen.shown.clone(),
+            None => channel.name.value.clone(),
+        };
+        let before = screen::Before {
+            source: &source,
+            channel: &channel.name.value,
+            title: &chosen.title(),
+            broker: chosen.name(),
+            queue: &names.dead_letter,
+            target: &names.return_to,
+            readers: channel.consumer.as_ref().map(|consumer| consumer.value.as_str()),
+            place: place.as_deref(),
+            reach: reach.as_deref(),
+            shared: channel.shared,
+            others: &others,
+            tries: 1 + channel.tiers.len(),
+            reason: reason.as_deref(),
+            at: ctx.clock.now(),
+            rate,
+            rate_text: rate_text(rate),
+            ramp,
+            order: judging.order,
+            unordered: capabilities.order == Order::None,
+            locks_groups: capabilities.group_lock.is_some(),
+            max_errors: args.max_errors,
+            stop_on_refail: args.stop_on_refail.0,
+            prepared: &prepared,
+        };
+        let send = prepared.summary.send + prepared.summary.twins;
+        let mut real = typed.clone();
+        if ctx.globals.broker.is_none() && chosen.decl.protected {
+            real.extend(["--broker".to_owned(), chosen.name().to_owned()]);
+        }
+        if args.dry_run {
+            if reason.is_none() {
+                real.extend(["--reason".to_owned(), "TEXT".to_owned()]);
+            }
+            if send > 0
+                && let Err(error) = broker.may_send(channel).await
+            {
+                ctx.ui.note(format!("A run by this user is refused: {} could not {error}.", chosen.name()));
+            }
+            screen::dry_run(&mut ctx.ui, &before, &real);
+            return Ok(ExitCode::Done);
+        }
+        screen::before(&mut ctx.ui, &before);
+        let hidden = if args.trim { prepared.cost.hidden } else { 0 };
+        if send == 0 && hidden == 0 {
+            screen::nothing_to_send(&mut ctx.ui, &before);
+            let planned = prepared.summary.planned;
+            return Ok(if planned == 0 { ExitCode::Done } else { ExitCode::Partial });
+        }
+        // --yes=N allows just the N that were shown; a manifest is what was frozen.
+        let room = selection.limit.allows(prepared.summary.planned);
+        let behind = match frozen.is_none() && room && !args.yes.only() {
+            true => prepared.cost.behind,
+            false => 0,
+        };
+        if send > 0 {
+            may_send(&*broker, chosen, channel, &real).await?;
+        }
+        match send {
+            // Only to take away what marks prove to be moved.
+            0 => consent_to_trim(ctx, given, chosen, &names.dead_letter, hidden, real)?,
+            _ => consent(ctx, given, chosen, channel, &names.return_to, rate, (send, behind), real)?,
+        }
+        let plan = Plan {
+            chosen,
+            channel,
+            broker: &*broker,
+            key,
+            again: typed,
+            ledger_at,
+            target: names.return_to.clone(),
+            queue: names.dead_letter.clone(),
+            reason: reason.unwrap_or_default(),
+            rate,
+            ramp,
+            judging,
+            transactions: capabilities.relocate == Atomicity::Transaction,
+            earlier: &earlier,
+            passes: (behind > 0).then_some(&selection),
+            selection: match &frozen {
+                Some(frozen) => frozen.head.selection.clone(),
+                None => selection_words(&selection),
+            },
+        };
+        start(ctx, &args, plan, prepared, &mut held).await
     }
-    screen::before(&mut ctx.ui, &before);
-    let hidden = if args.trim { prepared.cost.hidden } else { 0 };
-    if send == 0 && hidden == 0 {
-        screen::nothing_to_send(&mut ctx.ui, &before);
-        let planned = prepared.summary.planned;
-        return Ok(if planned == 0 { ExitCode::Done } else { ExitCode::Partial });
-    }
-    // --yes=N allows just the N that were shown; a manifest is what was frozen.
-    let room = selection.limit.allows(prepared.summary.planned);
-    let behind = match frozen.is_none() && room && !args.yes.only() {
-        true => prepared.cost.behind,
-        false => 0,
-    };
-    match send {
-        // Only to take away what marks prove to be moved.
-        0 => consent_to_trim(ctx, &args, chosen, &names.dead_letter, hidden, real)?,
-        _ => consent(ctx, &args, chosen, channel, &names.return_to, rate, (send, behind), real)?,
-    }
-    let plan = Plan {
-        chosen,
-        channel,
-        broker: &*broker,
-        key,
-        again: typed,
-        ledger_at,
-        target: names.return_to.clone(),
-        queue: names.dead_letter.clone(),
-        reason: reason.unwrap_or_default(),
-        rate,
-        ramp,
-        judging,
-        transactions: capabilities.relocate == Atomicity::Transaction,
-        earlier: &earlier,
-        passes: (behind > 0).then_some(&selection),
-        selection: match &frozen {
-            Some(frozen) => frozen.head.selection.clone(),
-            None => selection_words(&selection),
-        },
-    };
-    start(ctx, &args, plan, prepared).await
+    .await;
+    give_back(held).await;
+    outcome
 }
 
 /// What a native move is asked for, and by which flags for more than it can do.
@@ -358,72 +379,6 @@ fn typed(ctx: &Context, args: &Args) -> Vec<String> {
     command
 }
 
-#[allow(clippy::too_many_arguments)]
-fn consent(
-    ctx: &mut Context,
-    args: &Args,
-    chosen: Chosen<'_>,
-    channel: &Channel,
-    target: &str,
-    rate: Rate,
-    (send, behind): (u64, u64),
-    command: Vec<String>,
-) -> Result<(), CommandError> {
-    let title = chosen.title();
-    let letters = if send == 1 { "letter" } else { "letters" };
-    let and = match behind {
-        0 => String::new(),
-        behind => format!(", then those of about {behind} behind them that fit,"),
-    };
-    let question = format!("Send {send} {letters}{and} to {target} on {title}?");
-    if rate == Rate::Unlimited {
-        let name = channel.name.value.as_str();
-        let what = format!("send {send} {letters}{and} at once to {target} on {title}");
-        return typed_out(
-            &mut ctx.ui,
-            format!("Type {name} to {what}:").into(),
-            &format!("--rate unlimited would {what}"),
-            name,
-            args.confirm.as_deref(),
-            "Nothing was sent.",
-            command,
-        );
-    }
-    args.yes.consent(
-        &mut ctx.ui,
-        Consent {
-            question: question.into(),
-            count: send,
-            noun: ("letter", "letters"),
-            nothing: "Nothing was sent.",
-            command,
-        },
-    )
-}
-
-/// Consent to a run that sends nothing.
-fn consent_to_trim(
-    ctx: &mut Context,
-    args: &Args,
-    chosen: Chosen<'_>,
-    queue: &str,
-    hidden: u64,
-    command: Vec<String>,
-) -> Result<(), CommandError> {
-    let letters = if hidden == 1 { "letter" } else { "letters" };
-    let what = format!("remove up to {hidden} moved {letters} from {queue} on {}", chosen.title());
-    args.yes.consent(
-        &mut ctx.ui,
-        Consent {
-            question: format!("Send nothing, and {what}?").into(),
-            count: hidden,
-            noun: ("letter", "letters"),
-            nothing: "Nothing was removed.",
-            command,
-        },
-    )
-}
-
 /// Everything that is decided before a run begins.
 struct Plan<'a> {
     chosen: Chosen<'a>,
@@ -448,7 +403,13 @@ struct Plan<'a> {
     passes: Option<&'a Selection>,
 }
 
-async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepared) -> Outcome {
+async fn start(
+    ctx: &mut Context,
+    args: &Args,
+    plan: Plan<'_>,
+    prepared: Prepared,
+    held: &mut Option<Box<dyn Holding>>,
+) -> Outcome {
     let at = plan.ledger_at.clone();
     let told = |error| ledger_error(&at, &error);
     let events = open_events(ctx, args.events.as_deref(), &args.what)?;
@@ -470,13 +431,14 @@ async fn start(ctx: &mut Context, args: &Args, plan: Plan<'_>, prepared: Prepare
         snapshot: prepared.snapshot.identity.clone(),
         claim_for: LEASE,
     };
-    let mover = match begin(ctx, plan.broker, plan.chosen, plan.channel, &task, args.keep_timestamp).await {
-        Ok(mover) => mover,
-        Err(error) => {
-            let _ = ledger.unlock(&lock);
-            return Err(error);
-        }
-    };
+    let mover =
+        match begin(ctx, plan.broker, plan.chosen, plan.channel, &task, args.keep_timestamp, held).await {
+            Ok(mover) => mover,
+            Err(error) => {
+                let _ = ledger.unlock(&lock);
+                return Err(error);
+            }
+        };
     let now = ctx.clock.now();
     let head = Head {
         schema: SCHEMA.to_owned(),

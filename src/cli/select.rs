@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::judging::Judging;
 use super::selecting::{Selecting, limit};
-use super::sending::{Earlier, look_through, lowered, prepare_error, rate, rate_text};
+use super::sending::{Earlier, Then, look_through, lowered, prepare_error, rate, rate_text};
 use super::{CommandError, Context, ExitCode, Outcome};
 use crate::manifest::{Head, SCHEMA};
 use crate::render::run as screen;
@@ -65,9 +65,19 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let (names, capabilities) = lowered(chosen, channel)?;
     let key = super::sending::queue_key(&loaded, chosen, &names.dead_letter);
     let earlier = Earlier::of(ctx, args.ledger.as_ref(), &key, &capabilities, &args.judging)?;
-    let prepared =
-        look_through(ctx, &*broker, chosen, channel, &selection, None, &args.judging, &earlier, None, false)
-            .await?;
+    let prepared = look_through(
+        ctx,
+        &*broker,
+        chosen,
+        channel,
+        &selection,
+        None,
+        &args.judging,
+        &earlier,
+        None,
+        Then::Shows,
+    )
+    .await?;
     let head = Head {
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),

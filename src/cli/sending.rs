@@ -12,13 +12,13 @@ pub use super::judging::Judging;
 use super::passes::Passes;
 use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, ending, receives, signals};
-use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Names, Task, kind_of};
+use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Holding, Names, Task, kind_of};
 use crate::clock::rough;
 use crate::ledger::{Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, process_start, this_host};
 use crate::manifest::Reader;
 use crate::render::run::{self as screen, Shared, Watch};
 use crate::run::engine::{Cause, Job, Lines, Settings, drive};
-use crate::run::prepare::{Pass, PrepareError, Prepared, Request, prepare};
+use crate::run::prepare::{Pass, PrepareError, Prepared, Request, give_back, prepare};
 use crate::run::recovery::Orders;
 use crate::selection::Selection;
 use crate::topology::{Channel, Rate};
@@ -167,7 +167,18 @@ impl Earlier {
     }
 }
 
-/// The first pass, with its progress. `sends`: the letters will be claimed after it.
+/// What comes after a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing is claimed.
+    Shows,
+    /// The letters are claimed, and a person may be asked before.
+    Asks,
+    /// The letters are claimed at once: what the look holds is left to the run, where that can be.
+    Sends,
+}
+
+/// The first pass, with its progress.
 #[allow(clippy::too_many_arguments)]
 pub async fn look_through(
     ctx: &mut Context,
@@ -179,7 +190,7 @@ pub async fn look_through(
     judging: &Judging,
     earlier: &Earlier,
     pass: Option<&Pass>,
-    sends: bool,
+    then: Then,
 ) -> Result<Prepared, CommandError> {
     let (names, capabilities) = lowered(chosen, channel)?;
     let passes = match pass {
@@ -207,6 +218,7 @@ pub async fn look_through(
         open_elsewhere: &earlier.open,
         moved_before: &earlier.moved,
         pass,
+        goes_on: then == Then::Sends,
     };
     let mut progress = crate::render::Progress::new();
     let began = ctx.clock.elapsed();
@@ -220,18 +232,24 @@ pub async fn look_through(
     })
     .await;
     progress.clear(&mut ctx.ui);
-    let prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
+    let mut prepared = prepared.map_err(|error| prepare_error(chosen, &error))?;
     receives::remember(ctx, passes.as_ref(), prepared.cost.spent);
-    if sends {
-        receives::may_claim(ctx, channel, passes.as_ref(), prepared.cost.spent)?;
-    }
-    if pass.is_none() {
+    let claims = match then {
+        Then::Shows => Ok(()),
+        Then::Asks | Then::Sends => receives::may_claim(ctx, channel, passes.as_ref(), prepared.cost.spent),
+    };
+    if pass.is_none() && claims.is_ok() {
         for what in &prepared.cost.unseen {
             ctx.ui.note(format!("{what}."));
         }
     }
-    one_cause(selection.cause.as_deref(), &prepared.causes)?;
-    Ok(prepared)
+    match claims.and_then(|()| one_cause(selection.cause.as_deref(), &prepared.causes)) {
+        Ok(()) => Ok(prepared),
+        Err(error) => {
+            give_back(prepared.held.take()).await;
+            Err(error)
+        }
+    }
 }
 
 /// What went wrong before a run.
@@ -317,7 +335,22 @@ pub async fn target_is_there(
     }
 }
 
-/// Opens the broker's session for a run.
+/// Who may not send learns it before the first letter, where the broker tells.
+///
+/// # Errors
+/// [1], with the right that is missing and `again`, the command to type once it is given.
+pub async fn may_send(
+    broker: &dyn Broker,
+    chosen: Chosen<'_>,
+    channel: &Channel,
+    again: &[String],
+) -> Result<(), CommandError> {
+    let told =
+        |error| CommandError::broker(chosen.name(), &error).hint("Nothing was sent.").next(again.to_vec());
+    broker.may_send(channel).await.map_err(told)
+}
+
+/// Opens the broker's session for a run, which goes on with what a look has `held` for it.
 ///
 /// # Errors
 /// [4]: another run holds it there. [1]: the broker.
@@ -328,13 +361,15 @@ pub async fn begin(
     channel: &Channel,
     task: &Task,
     keep_times: bool,
+    held: &mut Option<Box<dyn Holding>>,
 ) -> Result<Box<dyn crate::broker::Mover>, CommandError> {
-    let mut mover = broker.begin(channel, task).await.map_err(|error: BrokerError| match error.kind {
-        ErrorKind::Locked => CommandError::refused(error.message.clone())
-            .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
-            .next(ctx.command(&["runs", "list"])),
-        _ => CommandError::broker(chosen.name(), &error),
-    })?;
+    let mut mover =
+        broker.go_on(channel, task, held).await.map_err(|error: BrokerError| match error.kind {
+            ErrorKind::Locked => CommandError::refused(error.message.clone())
+                .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
+                .next(ctx.command(&["runs", "list"])),
+            _ => CommandError::broker(chosen.name(), &error),
+        })?;
     if keep_times && let Err(error) = mover.keep_times().await {
         let _ = mover.end().await;
         return Err(CommandError::refused(format!("--keep-timestamp: could not {error}"))

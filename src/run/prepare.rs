@@ -1,15 +1,20 @@
 //! Before a run: the first pass over a snapshot. Every letter is read once and indexed on disk; then it is
 //! known which of the selected ones may go, and why the others may not (rules 2, 5, 6, 9).
 
+mod read;
+
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use self::read::{ReadLetter, Rules, read};
 use super::copy;
 use super::overtaken::{Overtaken, Streams, overtaken};
-use crate::broker::{BrokerError, Browse, Capabilities, ErrorKind, LookCost, Names, Placing, Snapshot, Want};
+use crate::broker::{
+    BrokerError, Browse, Capabilities, ErrorKind, Holding, LookCost, Names, Placing, Snapshot, Want,
+};
 use crate::clock::Time;
 use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
@@ -49,6 +54,8 @@ pub struct Request<'a> {
     pub pass: Option<&'a Pass>,
     /// What earlier runs have moved, where the broker may hand it out again; those letters are not sent.
     pub moved_before: &'a MovedBefore,
+    /// The run begins at once, without anybody being asked: what the look holds is left to it, where that can be.
+    pub goes_on: bool,
 }
 
 /// What a further pass of a run may take: letters of the extent that its first look began with, which it could
@@ -84,6 +91,8 @@ pub struct Prepared {
     pub snapshot: Snapshot,
     /// What looking cost.
     pub cost: LookCost,
+    /// What the look still holds, if the run goes on from there: taken, or given back.
+    pub held: Option<Box<dyn Holding>>,
     /// How the lines of a manifest were found.
     pub found: Option<Found>,
     /// The numbers.
@@ -208,7 +217,11 @@ pub async fn prepare(
         streams: Streams::default(),
         misplaced: Misplaced { placing, ..Misplaced::default() },
     };
-    let channel = Arc::new(request.channel.clone());
+    let rules = Arc::new(Rules {
+        channel: request.channel.clone(),
+        selection: request.manifest.is_none().then(|| request.selection.clone()),
+        now: request.now,
+    });
     // The page before is indexed while this one is read into dead letters, and the next one fetched.
     let mut reading: Option<JoinHandle<Vec<ReadLetter>>> = None;
     loop {
@@ -221,13 +234,17 @@ pub async fn prepare(
             }
         };
         let over = page.is_empty();
-        let next = (!over).then(|| read(page, &channel));
+        let next = (!over).then(|| read(page, &rules));
         if let Some(before) = std::mem::replace(&mut reading, next) {
             let letters = before.await.map_err(|_| {
                 BrokerError::new(ErrorKind::Other, "read the letters", "the work was cut off")
             })?;
             for letter in letters {
-                index.add(letter)?;
+                if let Some(goes) = index.add(letter)?
+                    && request.goes_on
+                {
+                    pages.keep(goes);
+                }
             }
             seen(index.scratch.len());
         }
@@ -236,7 +253,34 @@ pub async fn prepare(
         }
     }
     let snapshot = pages.snapshot().clone();
-    let cost = pages.close().await?;
+    let (cost, held) = match request.goes_on {
+        true => pages.hold().await?,
+        false => (pages.close().await?, None),
+    };
+    match judged(browse, request, index, snapshot, cost).await {
+        Ok(prepared) => Ok(Prepared { held, ..prepared }),
+        Err(error) => {
+            give_back(held).await;
+            Err(error)
+        }
+    }
+}
+
+/// Gives back what a look still holds; without an answer it goes back when the connection ends.
+pub async fn give_back(held: Option<Box<dyn Holding>>) {
+    if let Some(held) = held {
+        let _ = held.give_back().await;
+    }
+}
+
+/// What the whole snapshot says.
+async fn judged(
+    browse: &dyn Browse,
+    request: &Request<'_>,
+    index: Index<'_>,
+    snapshot: Snapshot,
+    cost: LookCost,
+) -> Result<Prepared, PrepareError> {
     let Index {
         mut scratch, undecided, causes, limit_reached, prospects, refusals, streams, misplaced, ..
     } = index;
@@ -256,6 +300,7 @@ pub async fn prepare(
         scratch,
         snapshot,
         cost,
+        held: None,
         found,
         summary,
         undecided,
@@ -343,27 +388,6 @@ impl Prepared {
     }
 }
 
-/// A letter as the dialects read it, why there can be no copy of it, and the SHA-256 of its body.
-struct ReadLetter {
-    letter: DeadLetter,
-    refused: Option<Prospect>,
-    body: Option<[u8; 32]>,
-}
-
-fn read(page: Vec<RawLetter>, channel: &Arc<Channel>) -> JoinHandle<Vec<ReadLetter>> {
-    use sha2::Digest;
-    let channel = Arc::clone(channel);
-    tokio::task::spawn_blocking(move || {
-        let read = |raw: RawLetter| {
-            let body = raw.message.body.as_ref().map(|body| <[u8; 32]>::from(sha2::Sha256::digest(body)));
-            let letter = DeadLetter::of(raw, &channel);
-            let refused = crate::dialect::outgoing(&letter.raw, &letter.context).err();
-            ReadLetter { letter, refused, body }
-        };
-        page.into_iter().map(read).collect()
-    })
-}
-
 struct Index<'a> {
     request: &'a Request<'a>,
     scratch: Scratch,
@@ -378,8 +402,9 @@ struct Index<'a> {
 }
 
 impl Index<'_> {
-    fn add(&mut self, read: ReadLetter) -> Result<(), PrepareError> {
-        let ReadLetter { letter, refused, body } = read;
+    /// Gives the letter back if it may be sent, as far as it alone tells.
+    fn add(&mut self, read: ReadLetter) -> Result<Option<RawLetter>, PrepareError> {
+        let ReadLetter { letter, selected, refused, body } = read;
         let position = letter.raw.position.as_str();
         let mut kept = None;
         let selected = match self.request.manifest {
@@ -393,7 +418,7 @@ impl Index<'_> {
                 }
             },
             None if self.request.pass.is_some_and(|pass| !pass.takes(&letter)) => false,
-            None => self.is_selected(&letter),
+            None => self.is_selected(selected),
         };
         if kept.is_none()
             && let Some(run) = self.request.moved_before.by(position)
@@ -451,12 +476,12 @@ impl Index<'_> {
         if let (Some((stream, _)), true) = (origin, goes) {
             self.streams.add(stream, &letter, &self.request.names.source);
         }
-        Ok(())
+        Ok(goes.then_some(letter.raw))
     }
 
     /// By the selection, up to the limit: the oldest first, as they come.
-    fn is_selected(&mut self, letter: &DeadLetter) -> bool {
-        match self.request.selection.selects(letter, self.request.now) {
+    fn is_selected(&mut self, selected: Option<bool>) -> bool {
+        match selected {
             Some(true) => {}
             Some(false) => return false,
             None => {

@@ -12,14 +12,15 @@ use super::letters::Letters;
 use super::look::Look;
 use super::management::Management;
 use super::relocate::{self, Run, Start};
+use super::rights;
 use super::routes;
 use super::settings::Settings;
 use super::state::{QueueState, QueueType};
 use super::stream;
 use super::version::Version;
 use crate::broker::{
-    BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Kind, Mover, OpenContext, Pages, Reader,
-    Relocate, Result, Serve, Snapshot, Task, Want, letters,
+    BrokerError, Browse, Carrier, Count, Depth, Depths, ErrorKind, Holding, Kind, Mover, OpenContext, Pages,
+    Reader, Relocate, Result, Serve, Snapshot, Task, Want, letters,
 };
 use crate::clock::Clock;
 use crate::topology::{BrokerDecl, Channel};
@@ -153,6 +154,7 @@ impl Browse for Client {
             limit,
             unseen,
             state: super::look::Reading::default(),
+            at_hand: super::look::AtHand::default(),
         }))
     }
 
@@ -212,9 +214,18 @@ impl Browse for Client {
 #[async_trait]
 impl Relocate for Client {
     async fn begin(&self, channel: &Channel, task: &Task) -> Result<Box<dyn Mover>> {
+        self.go_on(channel, task, &mut None).await
+    }
+
+    async fn go_on(
+        &self,
+        channel: &Channel,
+        task: &Task,
+        held: &mut Option<Box<dyn Holding>>,
+    ) -> Result<Box<dyn Mover>> {
         let queue = kind::RabbitKind.names(channel).dead_letter;
         let limit = self.limit_of_what_can_be_settled(channel, &queue).await?;
-        let run = Run::begin(Start {
+        let start = Start {
             settings: &self.settings,
             version: self.version,
             management: self.management.as_ref(),
@@ -222,15 +233,14 @@ impl Relocate for Client {
             queue: &queue,
             exchange: kind::exchange(channel),
             limit,
-        })
-        .await?;
-        Ok(Box::new(run))
+        };
+        Ok(Box::new(Run::begin(start, held).await?))
     }
 
     async fn target(&self, channel: &Channel) -> Result<()> {
         let checking = self.link.channel().await?;
         let there = match kind::exchange(channel) {
-            None => feed::ready(&checking, &kind::RabbitKind.names(channel).return_to).await.map(drop),
+            None => relocate::is_there(&checking, &kind::RabbitKind.names(channel).return_to).await,
             Some(exchange) => relocate::exists(&checking, exchange).await,
         };
         // A queue that is not there closes it.
@@ -238,6 +248,13 @@ impl Relocate for Client {
             close_channel(&checking).await?;
         }
         there
+    }
+
+    async fn may_send(&self, channel: &Channel) -> Result<()> {
+        match kind::exchange(channel) {
+            None => rights::may_publish(&self.settings, &kind::RabbitKind.names(channel).return_to).await,
+            Some(_) => Ok(()),
+        }
     }
 
     async fn reach(&self, channel: &Channel) -> Result<Option<String>> {

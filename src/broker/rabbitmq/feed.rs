@@ -25,7 +25,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 
 use super::connect::{Link, close_channel};
-use super::refused::{answer, failed};
+use super::refused::{answer, broken, broken_by, exclusive};
 use super::version::Version;
 use super::wire;
 use crate::broker::{BrokerError, ErrorKind, Result};
@@ -527,6 +527,15 @@ impl Feed {
         Ok(unread)
     }
 
+    /// Ends what is left of a reading of which a channel broke.
+    pub async fn abandon(self) {
+        for Carrier { channel, .. } in &self.carriers {
+            if channel.status().connected() {
+                let _ = close_channel(channel).await;
+            }
+        }
+    }
+
     /// Gives everything back as it was, in order.
     ///
     /// Before 4.3 by closing the channels: the only way that keeps order on every queue type. From 4.3 that
@@ -572,27 +581,4 @@ pub(super) async fn counts(channel: &Channel, queue: &str) -> Result<(u64, u32)>
         .await
         .map(|found| (u64::from(found.message_count()), found.consumer_count()))
         .map_err(|error| exclusive(queue, error))
-}
-
-fn exclusive(queue: &str, error: BrokerError) -> BrokerError {
-    match error.kind {
-        ErrorKind::Locked => error.hint(format!("somebody else reads `{queue}` exclusively")),
-        _ => error,
-    }
-}
-
-/// The channel ended while letters were held.
-fn broken(queue: &str, error: &lapin::Error) -> BrokerError {
-    broken_by(failed(format!("read {queue}"), queue, error))
-}
-
-fn broken_by(error: BrokerError) -> BrokerError {
-    let timed_out = error.code.as_deref() == Some("406") && error.message.contains("timed out");
-    if timed_out || error.message.contains("delivery acknowledgement") {
-        return error.hint(
-            "the server takes letters back after its `consumer_timeout`, 30m by default; they are in the \
-             queue again, unchanged",
-        );
-    }
-    error
 }

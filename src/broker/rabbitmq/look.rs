@@ -1,14 +1,17 @@
 //! Looking at a dead-letter queue: hold, read, give back in order, and say what that cost.
 
+use std::collections::VecDeque;
+
 use async_trait::async_trait;
 
 use super::connect::Link;
 use super::feed::Feed;
 use super::letters::{Held, Letters};
+use super::reading::Left;
 use super::rescue;
 use super::state::QueueType;
 use super::version::Version;
-use crate::broker::{BrokerError, ErrorKind, LookCost, Pages, Result, Snapshot, Want, letters};
+use crate::broker::{BrokerError, ErrorKind, Holding, LookCost, Pages, Result, Snapshot, Want, letters};
 use crate::letter::RawLetter;
 
 /// Letters of a page.
@@ -17,6 +20,8 @@ const PAGE: usize = 1_000;
 const PAGE_BYTES: u64 = 4 * 1024 * 1024;
 /// A look stops short when a letter has no more than this many returns left.
 const SPARE: u32 = 2;
+/// Most bytes of letters at hand for a run.
+const AT_HAND: u64 = 4 * 1024 * 1024;
 
 /// One look.
 pub(super) struct Look {
@@ -33,6 +38,54 @@ pub(super) struct Look {
     pub unseen: Vec<String>,
     /// Set by reading.
     pub state: Reading,
+    /// For the run that goes on from here.
+    pub at_hand: AtHand,
+}
+
+/// Letters at hand for a run that goes on from this look.
+#[derive(Default)]
+pub(super) struct AtHand {
+    letters: VecDeque<Held>,
+    bytes: u64,
+    /// Too many for memory: such a run reads them again.
+    too_many: bool,
+    /// The last ones given out, without what they hold: any of them may be asked for yet.
+    shown: VecDeque<Shown>,
+}
+
+/// What a letter that was given out is known by here.
+struct Shown {
+    arrival: u64,
+    tag: u64,
+    returned: u32,
+    equal: Option<(super::wire::Identity, u32)>,
+}
+
+impl AtHand {
+    fn show(&mut self, held: &Held) {
+        if self.shown.len() >= 4 * PAGE {
+            self.shown.pop_front();
+        }
+        let Held { tag, returned, equal, .. } = *held;
+        self.shown.push_back(Shown { arrival: held.letter.arrival, tag, returned, equal });
+    }
+
+    fn keep(&mut self, letter: RawLetter) {
+        while self.shown.front().is_some_and(|shown| shown.arrival < letter.arrival) {
+            self.shown.pop_front();
+        }
+        let shown = self.shown.pop_front().filter(|shown| shown.arrival == letter.arrival);
+        self.bytes += letter.size() + 512;
+        match shown {
+            Some(Shown { tag, returned, equal, .. }) if self.bytes <= AT_HAND => {
+                self.letters.push_back(Held { tag, returned, equal, letter });
+            }
+            _ => {
+                self.too_many = true;
+                self.letters = VecDeque::new();
+            }
+        }
+    }
 }
 
 /// What reading has found out.
@@ -70,6 +123,7 @@ impl Pages for Look {
             };
             let held = self.letters.take(delivery);
             self.note(&held);
+            self.at_hand.show(&held);
             if self.state.stopped_at.is_some() && self.state.read == 1 {
                 return Err(self.refuse().await);
             }
@@ -81,6 +135,24 @@ impl Pages for Look {
             page.push(letter);
         }
         Ok(page)
+    }
+
+    fn keep(&mut self, letter: RawLetter) {
+        if !self.at_hand.too_many {
+            self.at_hand.keep(letter);
+        }
+    }
+
+    async fn hold(mut self: Box<Self>) -> Result<(LookCost, Option<Box<dyn Holding>>)> {
+        let at_hand = std::mem::take(&mut self.at_hand.letters);
+        // Near the delivery limit a letter has to go back as it is done here.
+        if at_hand.is_empty() || self.state.stopped_at.is_some() || !self.feed.alive() {
+            return Ok((self.close().await?, None));
+        }
+        let cost = self.cost();
+        let Self { link, feed, letters, snapshot, version, limit, .. } = *self;
+        let left = Left::of((link, feed, letters), at_hand, &snapshot.queue, limit, version);
+        Ok((cost, Some(Box::new(left))))
     }
 
     async fn close(mut self: Box<Self>) -> Result<LookCost> {

@@ -28,11 +28,15 @@ mod provision;
 #[cfg(feature = "rabbitmq")]
 mod publish;
 #[cfg(feature = "rabbitmq")]
+mod reading;
+#[cfg(feature = "rabbitmq")]
 mod refused;
 #[cfg(feature = "rabbitmq")]
 mod relocate;
 #[cfg(feature = "rabbitmq")]
 mod rescue;
+#[cfg(feature = "rabbitmq")]
+mod rights;
 #[cfg(feature = "rabbitmq")]
 mod routes;
 #[cfg(feature = "rabbitmq")]

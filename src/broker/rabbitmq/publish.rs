@@ -17,6 +17,7 @@ use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 
 use super::connect::{Link, close_channel};
 use super::refused::{code, failed, reply_code, reply_text};
+use super::rights;
 use super::routes;
 use super::version::Version;
 use super::wire;
@@ -301,15 +302,11 @@ impl Publisher {
 
     fn lost(&self, error: &lapin::Error) -> BrokerError {
         match reply_code(error) {
-            Some(code::ACCESS_REFUSED) => {
-                failed(self.action(), &self.target, error).hint(match &self.exchange {
-                    None => format!(
-                        "the user needs write on the default exchange (named amq.default) to reach `{}`",
-                        self.target
-                    ),
-                    Some(exchange) => format!("the user needs write on the exchange `{}`", exchange.name),
-                })
-            }
+            Some(code::ACCESS_REFUSED) => match &self.exchange {
+                None => rights::denied(&self.target, error),
+                Some(exchange) => failed(self.action(), &self.target, error)
+                    .hint(format!("the user needs write on the exchange `{}`", exchange.name)),
+            },
             _ => BrokerError::new(ErrorKind::Unknown, self.action(), reply_text(error)),
         }
     }

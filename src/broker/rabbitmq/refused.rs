@@ -60,6 +60,31 @@ pub(super) fn failed(action: impl Into<String>, queue: &str, error: &lapin::Erro
     .code(code.to_string())
 }
 
+/// Says so if somebody else reads a queue exclusively.
+pub(super) fn exclusive(queue: &str, error: BrokerError) -> BrokerError {
+    match error.kind {
+        ErrorKind::Locked => error.hint(format!("somebody else reads `{queue}` exclusively")),
+        _ => error,
+    }
+}
+
+/// The channel ended while letters were held.
+pub(super) fn broken(queue: &str, error: &lapin::Error) -> BrokerError {
+    broken_by(failed(format!("read {queue}"), queue, error))
+}
+
+/// As [`broken`], of an error that is one of ours already.
+pub(super) fn broken_by(error: BrokerError) -> BrokerError {
+    let timed_out = error.code.as_deref() == Some("406") && error.message.contains("timed out");
+    if timed_out || error.message.contains("delivery acknowledgement") {
+        return error.hint(
+            "the server takes letters back after its `consumer_timeout`, 30m by default; they are in the \
+             queue again, unchanged",
+        );
+    }
+    error
+}
+
 /// A time limit that ran out while doing `action`.
 pub(super) fn timed_out(action: impl Into<String>, after: std::time::Duration) -> BrokerError {
     BrokerError::new(

@@ -1,7 +1,7 @@
 //! One run on one dead-letter queue: the lock, letters held in order, copies sent, originals removed behind
 //! the queue's own answer.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,18 +15,17 @@ use super::letters::{Held, Letters};
 use super::look::Look;
 use super::management::Management;
 use super::publish::Publisher;
+use super::reading::{Left, Out, Reading};
 use super::refused::{answer, code, failed, reply_code};
-use super::rescue;
 use super::routes;
 use super::settings::Settings;
 use super::version::Version;
 use super::wire;
 use crate::broker::{
-    Ask, BrokerError, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published,
-    Receipt, Result, Settled, Task,
+    Ask, BrokerError, Claimed, Claims, ErrorKind, Holding, Intent, Missing, Mover, Outgoing, Proof,
+    Published, Receipt, Result, Settled, Task,
 };
 use crate::letter::{Position, RawLetter};
-use crate::stamp;
 
 /// The session of one run.
 pub(super) struct Run {
@@ -51,38 +50,6 @@ pub(super) struct Run {
     notes: Vec<String>,
 }
 
-struct Reading {
-    link: Arc<Link>,
-    feed: Feed,
-    letters: Letters,
-    claimed: HashSet<u64>,
-    /// Letters in the engine's hands, by delivery tag, with the number of the claim that gave them out.
-    out: HashMap<u64, Out>,
-    /// Letters that it gave back: held until the end, and given out again if they are wanted again.
-    released: BTreeMap<u64, Out>,
-    /// Read, and not asked for yet.
-    waiting: VecDeque<Held>,
-    /// Letters that would not survive being given back.
-    at_limit: BTreeMap<u64, RawLetter>,
-}
-
-impl Reading {
-    /// Notes a letter that would not survive being given back; the number in this run of a copy that died
-    /// again: proof that it arrived, and never chased.
-    fn note(&mut self, held: &Held, own: &str, limit: Option<u32>) -> Option<u64> {
-        if limit.is_some_and(|limit| held.returned >= limit) {
-            self.at_limit.insert(held.tag, held.letter.clone());
-        }
-        held.letter.message.headers.last_text(stamp::RUN)?.strip_prefix(own)?.parse().ok()
-    }
-}
-
-struct Out {
-    seq: u64,
-    claim: u64,
-    letter: RawLetter,
-}
-
 /// What a run starts from.
 pub(super) struct Start<'a> {
     pub settings: &'a Settings,
@@ -97,11 +64,12 @@ pub(super) struct Start<'a> {
 }
 
 impl Run {
-    /// Takes the lock, and looks whether dead-letter queue and target are there.
+    /// Takes the lock, and looks whether dead-letter queue and target are there. Goes on with what a look has left,
+    /// if that is still held.
     ///
     /// # Errors
     /// `Locked` with the holder, `NotFound`, `Denied`.
-    pub async fn begin(start: Start<'_>) -> Result<Self> {
+    pub async fn begin(start: Start<'_>, held: &mut Option<Box<dyn Holding>>) -> Result<Self> {
         let Start { settings, version, management, task, queue, exchange, limit } = start;
         let same = Look::identity(&settings.address.vhost, queue);
         if !task.snapshot.is_empty() && task.snapshot != same {
@@ -125,7 +93,7 @@ impl Run {
         }
         let checking = sending.channel().await?;
         match exchange {
-            None => drop(feed::ready(&checking, &task.target).await?),
+            None => is_there(&checking, &task.target).await?,
             Some(exchange) => exists(&checking, exchange).await?,
         }
         close_channel(&checking).await?;
@@ -147,7 +115,13 @@ impl Run {
             sent: HashSet::new(),
             notes,
         };
-        run.read_anew().await?;
+        match Left::take(held, queue).await {
+            Some(reading) => {
+                run.generation += 1;
+                run.reading = Some(reading);
+            }
+            None => run.read_anew().await?,
+        }
         Ok(run)
     }
 
@@ -156,16 +130,7 @@ impl Run {
         let link = Arc::new(link);
         let feed = Feed::open(&link, &self.queue, false).await?;
         self.generation += 1;
-        self.reading = Some(Reading {
-            link,
-            feed,
-            letters: Letters::of(&self.queue),
-            claimed: HashSet::new(),
-            out: HashMap::new(),
-            waiting: VecDeque::new(),
-            released: BTreeMap::new(),
-            at_limit: BTreeMap::new(),
-        });
+        self.reading = Some(Reading::of(link, feed, Letters::of(&self.queue)));
         Ok(())
     }
 
@@ -174,6 +139,9 @@ impl Run {
         if self.reading.as_ref().is_none_or(|reading| !reading.feed.alive()) {
             if !self.sending.alive() {
                 return Err(self.lock_lost());
+            }
+            if let Some(broken) = self.reading.take() {
+                broken.abandon().await;
             }
             self.read_anew().await?;
         }
@@ -414,30 +382,20 @@ impl Mover for Run {
     }
 
     async fn end(mut self: Box<Self>) -> Result<()> {
-        let mut ended = Ok(());
-        if let Some(mut reading) = self.reading.take() {
-            if reading.feed.alive() {
-                ended = give_back(&mut reading, &self.queue, self.limit).await;
-                ended = ended.and(reading.feed.close(self.version).await);
-            }
-            reading.link.close().await;
-        }
+        let ended = match self.reading.take() {
+            Some(reading) => reading.end(&self.queue, self.limit, self.version).await,
+            None => Ok(()),
+        };
         self.publisher.close().await;
         self.sending.close().await;
         ended
     }
 }
 
-/// Stops reading, and saves what would not survive being given back.
-async fn give_back(reading: &mut Reading, queue: &str, limit: Option<u32>) -> Result<()> {
-    for delivery in reading.feed.stop().await? {
-        let held = reading.letters.take(delivery);
-        if limit.is_some_and(|limit| held.returned >= limit) {
-            reading.at_limit.insert(held.tag, held.letter);
-        }
-    }
-    let kept = std::mem::take(&mut reading.at_limit).into_iter().collect();
-    rescue::keep(&reading.link, &mut reading.feed, queue, kept).await
+/// Looks whether the queue that copies go to is there, by a passive declare.
+pub(super) async fn is_there(channel: &Channel, target: &str) -> Result<()> {
+    let sending = |error| BrokerError { action: format!("send to {target}"), ..error };
+    feed::ready(channel, target).await.map(drop).map_err(sending)
 }
 
 /// Looks whether an exchange is there, by a passive declare.

@@ -83,6 +83,7 @@ fn sent(open: bool, moved_before: &MovedBefore) -> (Vec<u64>, Vec<u64>) {
         open_elsewhere: &open,
         moved_before,
         pass: None,
+        goes_on: false,
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.jsonl");

@@ -43,7 +43,7 @@ async fn more_letters_than_one_consumer_may_hold_come_in_order() {
     assert_eq!(bodies(&letters), sent);
     assert_eq!((cost.read, cost.unseen.len()), (6_000, 0));
     host.until("orders.dlq", 6_000).await;
-    assert_eq!(host.texts("orders.dlq").await, sent);
+    assert_eq!(host.all("orders.dlq").await, sent);
 }
 
 /// A quorum queue takes letters back consumer by consumer, and looks at tags for the order of those.

@@ -10,7 +10,7 @@ use super::program::{Stage, topology};
 use super::relocate::{numbered, send_all, task};
 use super::server::{Host, Server, channel, fresh, look, open};
 
-const CANARY: &str = "S3cr3t-Canary";
+pub const CANARY: &str = "S3cr3t-Canary";
 
 fn shown(error: &BrokerError) -> String {
     let text = format!("{error} {error:?} {:?}", error.hint);
@@ -87,7 +87,7 @@ async fn x04_a_virtual_host_with_a_slash_is_reached() {
 }
 
 /// A user with just these rights, in a virtual host with both queues.
-async fn user(host: &Host, configure: &str, write: &str, read: &str, tags: &str) -> BrokerDecl {
+pub async fn user(host: &Host, configure: &str, write: &str, read: &str, tags: &str) -> BrokerDecl {
     let name = format!("u-{}", fresh());
     let body = format!(r#"{{"password":"{CANARY}","tags":"{tags}"}}"#);
     assert_eq!(host.server.api("PUT", &format!("users/{name}"), &body).0, 201);

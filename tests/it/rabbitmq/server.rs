@@ -280,6 +280,11 @@ impl Host {
 
     /// The server ends every connection of this virtual host whose name begins so, and is waited for.
     pub async fn end_connections(&self, named: &str) {
+        self.end_those(|name| name.starts_with(named)).await;
+    }
+
+    /// As [`Self::end_connections`], by another rule for names.
+    pub async fn end_those(&self, ends: impl Fn(&str) -> bool) {
         let list = format!("vhosts/{}/connections", self.name);
         let mut ended = 0;
         for _ in 0..60 {
@@ -289,7 +294,7 @@ impl Host {
                 .iter()
                 .filter(|one| {
                     let name = one["client_properties"]["connection_name"].as_str();
-                    name.is_some_and(|name| name.starts_with(named))
+                    name.is_some_and(&ends)
                 })
                 .filter_map(|one| one["name"].as_str())
                 .collect();

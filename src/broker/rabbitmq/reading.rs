@@ -1,0 +1,148 @@
+//! What a run holds of its dead-letter queue: read by itself, or left to it by the look that it was selected in.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::connect::Link;
+use super::feed::Feed;
+use super::letters::{Held, Letters};
+use super::rescue;
+use super::version::Version;
+use crate::broker::{Holding, Result};
+use crate::letter::RawLetter;
+use crate::stamp;
+
+/// See the file's head.
+pub(super) struct Reading {
+    link: Arc<Link>,
+    /// Is the connection this reading's, to be closed with it? That of a look is the client's.
+    own_link: bool,
+    pub feed: Feed,
+    pub letters: Letters,
+    pub claimed: HashSet<u64>,
+    /// Letters in the engine's hands, by delivery tag, with the number of the claim that gave them out.
+    pub out: HashMap<u64, Out>,
+    /// Letters that it gave back: held until the end, and given out again if they are wanted again.
+    pub released: BTreeMap<u64, Out>,
+    /// Read, and not asked for yet.
+    pub waiting: VecDeque<Held>,
+    /// Letters that would not survive being given back.
+    pub at_limit: BTreeMap<u64, RawLetter>,
+}
+
+/// A letter in the engine's hands.
+pub(super) struct Out {
+    pub seq: u64,
+    pub claim: u64,
+    pub letter: RawLetter,
+}
+
+impl Reading {
+    /// From the queue's beginning, on a connection of its own.
+    pub fn of(link: Arc<Link>, feed: Feed, letters: Letters) -> Self {
+        Self {
+            link,
+            own_link: true,
+            feed,
+            letters,
+            claimed: HashSet::new(),
+            out: HashMap::new(),
+            waiting: VecDeque::new(),
+            released: BTreeMap::new(),
+            at_limit: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a letter that would not survive being given back; the number in this run of a copy that died
+    /// again: proof that it arrived, and never chased.
+    pub fn note(&mut self, held: &Held, own: &str, limit: Option<u32>) -> Option<u64> {
+        if limit.is_some_and(|limit| held.returned >= limit) {
+            self.at_limit.insert(held.tag, held.letter.clone());
+        }
+        held.letter.message.headers.last_text(stamp::RUN)?.strip_prefix(own)?.parse().ok()
+    }
+
+    /// Gives everything back in order, but for what would not survive that.
+    ///
+    /// # Errors
+    /// The server did not answer, or did not take a copy: what is held goes back when the connection ends.
+    pub async fn end(mut self, queue: &str, limit: Option<u32>, version: Version) -> Result<()> {
+        if !self.feed.alive() {
+            self.abandon().await;
+            return Ok(());
+        }
+        let ended = self.rescue(queue, limit).await;
+        let ended = ended.and(self.feed.close(version).await);
+        if self.own_link {
+            self.link.close().await;
+        }
+        ended
+    }
+
+    /// Lets go of what is left of a reading that broke: what it still holds goes back.
+    pub async fn abandon(self) {
+        match self.own_link {
+            true => self.link.close().await,
+            false => self.feed.abandon().await,
+        }
+    }
+
+    /// Stops reading, and saves what would not survive being given back.
+    async fn rescue(&mut self, queue: &str, limit: Option<u32>) -> Result<()> {
+        for delivery in self.feed.stop().await? {
+            let held = self.letters.take(delivery);
+            if limit.is_some_and(|limit| held.returned >= limit) {
+                self.at_limit.insert(held.tag, held.letter);
+            }
+        }
+        let kept = std::mem::take(&mut self.at_limit).into_iter().collect();
+        rescue::keep(&self.link, &mut self.feed, queue, kept).await
+    }
+}
+
+/// All letters of a queue, held by the look that read them, those at hand that a run may send.
+pub(super) struct Left {
+    reading: Reading,
+    queue: String,
+    limit: Option<u32>,
+    version: Version,
+}
+
+impl Left {
+    /// `at_hand` in the queue's order; no letter is at the delivery limit.
+    pub fn of(
+        (link, feed, letters): (Arc<Link>, Feed, Letters),
+        at_hand: VecDeque<Held>,
+        queue: &str,
+        limit: Option<u32>,
+        version: Version,
+    ) -> Self {
+        let reading = Reading { own_link: false, waiting: at_hand, ..Reading::of(link, feed, letters) };
+        Self { reading, queue: queue.to_owned(), limit, version }
+    }
+
+    /// The reading that a look of this queue has left, if it is there and nothing of it has gone back.
+    pub async fn take(held: &mut Option<Box<dyn Holding>>, queue: &str) -> Option<Reading> {
+        let left = held.take()?.into_any().downcast::<Self>().ok()?;
+        if left.queue == queue && left.reading.feed.alive() {
+            return Some(left.reading);
+        }
+        // The run reads anew.
+        let _ = left.give_back().await;
+        None
+    }
+}
+
+#[async_trait]
+impl Holding for Left {
+    async fn give_back(self: Box<Self>) -> Result<()> {
+        let Self { reading, queue, limit, version } = *self;
+        reading.end(&queue, limit, version).await
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any + Send> {
+        self
+    }
+}

@@ -334,7 +334,15 @@ impl App {
         let wait = Duration::from_secs(10);
         let metadata = consumer.fetch_metadata(Some(topic), wait).unwrap();
         let partitions = metadata.topics()[0].partitions().len() as i32;
-        (0..partitions).map(|partition| consumer.fetch_watermarks(topic, partition, wait).unwrap().1).sum()
+        // A client that has just begun may not know yet who leads a partition, and says that there is none.
+        let until = Instant::now() + 3 * wait;
+        let end = |partition| loop {
+            match consumer.fetch_watermarks(topic, partition, wait) {
+                Ok((_, end)) => return end,
+                Err(error) => assert!(Instant::now() < until, "{topic} {partition}: {error}"),
+            }
+        };
+        (0..partitions).map(end).sum()
     }
 
     /// Deletes the topics of a test, whose names begin with its own; a broker that is gone keeps them.

@@ -277,7 +277,8 @@ fn killed_many_times_in_one_run_each_letter_arrives_exactly_once() {
     for kill in 0..kills {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut run = shop.env.command(&words);
-        let mut run = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let words = std::fs::File::create(shop.env.path("run.err")).unwrap();
+        let mut run = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).spawn().unwrap();
         let begun = shop.app.ends(&shop.target());
         let until = Instant::now() + Duration::from_secs(120);
         while shop.app.ends(&shop.target()) < begun + 20 && run.try_wait().unwrap().is_none() {
@@ -286,7 +287,10 @@ fn killed_many_times_in_one_run_each_letter_arrives_exactly_once() {
         }
         std::thread::sleep(Duration::from_millis(7 * (kill as u64 % 9)));
         run.kill().unwrap();
-        run.wait().unwrap();
+        let ended = run.wait().unwrap();
+        let words = std::fs::read_to_string(shop.env.path("run.err")).unwrap();
+        // By the kill, or because all was through.
+        assert!(matches!(ended.code(), None | Some(0 | 4)), "kill {kill}: {ended}: {}", short(&words));
         arguments = ["resume".to_owned(), shop.latest(), "--yes".to_owned()].to_vec();
     }
     let last = shop.env.run(&["resume", &shop.latest(), "--yes"]);

@@ -51,6 +51,12 @@ pub trait Carrier: Send {
         self.tiers().await
     }
 
+    /// A step carried nothing and said of nothing more: is there surely nothing due, or may it not have come yet? Asked
+    /// only where a relay is to end then.
+    async fn drained(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Gives back what is held and leaves.
     async fn close(self: Box<Self>) -> Result<()>;
 }

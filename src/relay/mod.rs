@@ -88,7 +88,16 @@ pub async fn serve(
                 } else if carried.more && (moved > 0 || !carried.maybe_twice.is_empty()) {
                     Duration::ZERO
                 } else if settings.once && !carried.more {
-                    break Ok(());
+                    match carrier.drained().await {
+                        Ok(true) => break Ok(()),
+                        // It is on its way.
+                        Ok(false) => Duration::from_millis(10),
+                        Err(error) if error.kind.transient() || error.kind == ErrorKind::Unknown => {
+                            metrics.failed(&error);
+                            BACK_OFF.0
+                        }
+                        Err(error) => break Err(error),
+                    }
                 } else {
                     carried
                         .next_due

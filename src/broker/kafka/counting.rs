@@ -78,6 +78,22 @@ impl Counting {
         Ok(Counted { waiting, at, found })
     }
 
+    /// Is there nothing in these partitions that the group has not carried? Blocks.
+    pub(super) fn is_nothing_left(&self, partitions: &[Partition]) -> Result<bool> {
+        for topic in &self.topics {
+            let left = self.left_in(topic).map_err(|error| self.client.error("count the tiers", &error))?;
+            for partition in partitions.iter().filter(|partition| partition.0 == *topic) {
+                let left = usize::try_from(partition.1).ok().and_then(|at| left.get(at));
+                if let Some(left) = left
+                    && self.first(partition, *left)?.is_some()
+                {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// The first record of a partition that is left, as a reader sees it that has nothing to do with the group's.
     fn first(&self, partition: &Partition, (from, end): (i64, i64)) -> Result<Option<i64>> {
         let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +114,7 @@ impl Counting {
                 Step::Nothing => {}
             }
         }
-        Ok(None)
+        Err(self.client.silence(&format!("look into {}", partition.0)))
     }
 
     fn left_in(&self, topic: &str) -> rdkafka::error::KafkaResult<Left> {

@@ -58,6 +58,11 @@ impl Ears {
         self.0.values_mut().for_each(|ear| *ear = Ear::default());
     }
 
+    /// Every one of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Partition> {
+        self.0.keys()
+    }
+
     /// Of which nothing came for a while.
     pub(super) fn quiet(&self) -> impl Iterator<Item = &Partition> {
         let quiet = |ear: &Ear| ear.quiet.is_some_and(|since| since.elapsed() >= QUIET);

@@ -4,6 +4,8 @@
 mod kind;
 
 #[cfg(feature = "kafka")]
+mod assigned;
+#[cfg(feature = "kafka")]
 mod browse;
 #[cfg(feature = "kafka")]
 mod client;

@@ -2,22 +2,20 @@
 //! a partition holds the rest, since all of a tier wait equally long; due = append time + delay, never earlier.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rdkafka::ClientContext;
 use rdkafka::Message as _;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Timestamp;
-use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::task::JoinHandle;
 
-use super::client::{self, Client, Heard, PATIENCE};
+use super::assigned::Watch;
+use super::client::{self, Client, PATIENCE};
 use super::counting::{Counted, Counting};
 use super::ears::{DEAF, Ears, Partition};
 use super::producer::{Lane, Record};
@@ -75,45 +73,6 @@ impl Held {
         let first = self.queue.drain(..count.min(self.queue.len()));
         let bytes = &mut self.bytes;
         first.inspect(|waiting| *bytes -= waiting.bytes)
-    }
-}
-
-/// Partitions that a rebalance took away or gave: what was fetched of them before is another relay's, or old.
-#[derive(Clone, Default)]
-struct Watch {
-    heard: Heard,
-    moved: Arc<Mutex<Vec<(Partition, bool)>>>,
-}
-
-impl Watch {
-    fn note(&self, list: &TopicPartitionList, came: bool) {
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        let partition = |one: &TopicPartitionListElem<'_>| (one.topic().to_owned(), one.partition());
-        moved.extend(list.elements().iter().map(|one| (partition(one), came)));
-    }
-}
-
-impl ClientContext for Watch {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.heard.log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.heard.error(error, reason);
-    }
-}
-
-impl ConsumerContext for Watch {
-    fn pre_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(list) = rebalance {
-            self.note(list, false);
-        }
-    }
-
-    fn post_rebalance(&self, _consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Assign(list) = rebalance {
-            self.note(list, true);
-        }
     }
 }
 
@@ -245,7 +204,7 @@ impl Inner {
             .set("queued.max.messages.kbytes", "4096")
             .set("fetch.message.max.bytes", "131072")
             .set("fetch.queue.backoff.ms", "5");
-        let watch = Watch { heard: client.heard.clone(), ..Watch::default() };
+        let watch = Watch::of(client);
         let consumer: BaseConsumer<Watch> = config
             .create_with_context(watch.clone())
             .map_err(|error| client.error("set up a consumer", &error))?;
@@ -357,7 +316,7 @@ impl Inner {
     }
 
     fn rebalanced(&mut self) -> Result<()> {
-        let moved = std::mem::take(&mut *self.watch.moved.lock().unwrap_or_else(PoisonError::into_inner));
+        let moved = self.watch.moved();
         let mut flowed = Ok(());
         for (key, came) in moved {
             self.held.remove(&key);
@@ -587,6 +546,18 @@ impl Carrier for Tiers {
         self.asked = Some(tokio::task::spawn_blocking(move || counting.count(&quiet)));
         counted?;
         self.states()
+    }
+
+    async fn drained(&mut self) -> Result<bool> {
+        let inner = self.inner.as_ref().ok_or_else(not_ended)?;
+        if !inner.watch.has_met() {
+            return Ok(false);
+        }
+        let waits =
+            |partition: &&Partition| inner.held.get(*partition).is_some_and(|held| !held.queue.is_empty());
+        let silent: Vec<_> = inner.ears.all().filter(|partition| !waits(partition)).cloned().collect();
+        let counting = Arc::clone(&self.counting);
+        tokio::task::spawn_blocking(move || counting.is_nothing_left(&silent)).await.map_err(lost)?
     }
 
     async fn close(mut self: Box<Self>) -> Result<()> {

@@ -136,6 +136,22 @@ fn a_broker_that_is_stopped_killed_or_restarted_under_a_relay_neither_loses_nor_
 }
 
 #[test]
+fn a_relay_for_once_waits_until_its_group_has_met_and_carries_all_that_is_due() {
+    let Some(shop) = Shop::new("1s") else { return };
+    let tier = format!("{}.retry-1s", shop.name);
+    let line = format!("relay {} --once", shop.name);
+    let nothing = shop.line(&line).ok();
+    assert!(nothing.says("Nothing was due"), "{nothing}");
+    shop.app.produce(&tier, &messages(0..100), Duration::ZERO);
+    std::thread::sleep(DELAY + Duration::from_millis(200));
+    let carried = shop.line(&line).ok();
+    assert!(carried.says("100 carried"), "{carried}");
+    assert_carried(&shop, &tier, &shop.app.read(&shop.target()), 100);
+    let nothing = shop.line(&line).ok();
+    assert!(nothing.says("Nothing was due"), "{nothing}");
+}
+
+#[test]
 fn a_relay_that_hears_nothing_of_what_lies_in_a_tier_says_so_and_begins_anew() {
     let Some(server) = Server::start(&[]) else { return };
     let proxy = Proxy::start(server.said("PROXY_PORT"), server.said("PROXIED"));

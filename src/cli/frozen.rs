@@ -220,9 +220,10 @@ fn copy_while_sound(input: impl BufRead, output: impl Write) -> io::Result<()> {
             Err(fault) => return Err(fault),
         }
     };
-    match Reader::new(BufReader::new(Tee { input, output: &mut output })).and_then(|mut it| sound(&mut it)) {
-        Err(Fault::Io(error)) => return Err(error),
-        Ok(()) | Err(_) => {}
+    let tee = Tee { input, output: &mut output };
+    if let Err(Fault::Io(error)) = Reader::new(BufReader::new(tee)).and_then(|mut reader| sound(&mut reader))
+    {
+        return Err(error);
     }
     output.flush()
 }

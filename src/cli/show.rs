@@ -75,7 +75,10 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     };
     let names = kind.names(channel);
     let depths = broker.depths(channel).await.map_err(told)?;
-    let pure = kind.capabilities(channel).peek == Peek::Pure;
+    let capabilities = kind.capabilities(channel);
+    // Where each reader gets its own copy they are told of the target, else of the source only.
+    let told_of_target = capabilities.fan_out || names.return_to == names.source;
+    let pure = capabilities.peek == Peek::Pure;
     let neighbours = if pure && depths.dead_letter.count.number() <= MOST_NEIGHBOURS {
         neighbours(&*broker, channel, &letter, now).await.map_err(told)?
     } else {
@@ -94,8 +97,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         channel,
         letter: &letter,
         deed: &deed,
-        // Readers are told of the source only.
-        readers: if names.return_to == names.source { &depths.readers } else { &[] },
+        readers: if told_of_target { &depths.readers } else { &[] },
         neighbours: neighbours.as_ref(),
         full: args.full,
         why: args.why,

@@ -207,10 +207,16 @@ impl Stage {
 
     /// CPU that the server has used so far.
     fn server_cpu(&self) -> Duration {
-        let nodes: serde_json::Value =
-            serde_json::from_str(&ask(&self.management, "GET", "nodes", "").unwrap()).unwrap();
-        let pid = nodes[0]["os_pid"].as_str().unwrap();
-        cpu(&format!("/proc/{pid}/stat"), 11)
+        // A server that has just started does not know of itself yet.
+        for _ in 0..100 {
+            let nodes: serde_json::Value =
+                serde_json::from_str(&ask(&self.management, "GET", "nodes", "").unwrap()).unwrap();
+            if let Some(pid) = nodes[0]["os_pid"].as_str() {
+                return cpu(&format!("/proc/{pid}/stat"), 11);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        panic!("the management does not name the server's process")
     }
 
     fn end(self) {

@@ -207,16 +207,21 @@ impl Stage {
 
     /// CPU that the server has used so far.
     fn server_cpu(&self) -> Duration {
+        let process = || {
+            let nodes = ask(&self.management, "GET", "nodes", "").unwrap();
+            let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+            nodes[0]["os_pid"].as_str().map(str::to_owned)
+        };
         // A server that has just started does not know of itself yet.
-        for _ in 0..100 {
-            let nodes: serde_json::Value =
-                serde_json::from_str(&ask(&self.management, "GET", "nodes", "").unwrap()).unwrap();
-            if let Some(pid) = nodes[0]["os_pid"].as_str() {
-                return cpu(&format!("/proc/{pid}/stat"), 11);
+        let mut tries = (0..100).filter_map(|_| {
+            let pid = process();
+            if pid.is_none() {
+                std::thread::sleep(Duration::from_millis(200));
             }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        panic!("the management does not name the server's process")
+            pid
+        });
+        let pid = tries.next().expect("the management names the server's process");
+        cpu(&format!("/proc/{pid}/stat"), 11)
     }
 
     fn end(self) {

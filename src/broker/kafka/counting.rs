@@ -39,8 +39,8 @@ pub(super) struct Counted {
 type Left = Vec<(i64, i64)>;
 
 impl Counting {
-    /// Of the group of `client`, without being one of it. Offsets whose transaction has just been committed count: to those who ask for
-    /// settled ones alone the broker says "not yet", and the client asks again a while later.
+    /// Of the group of `client`, without being one of it. Offsets whose transaction has just been committed count: to
+    /// those who ask for settled ones alone the broker says "not yet", and the client asks again a while later.
     pub(super) fn new(client: &Client, topics: Vec<String>) -> Result<Self> {
         let consumer = client
             .config()

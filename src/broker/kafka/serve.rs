@@ -232,6 +232,13 @@ impl Inner {
         Ok(())
     }
 
+    /// Those of which nothing waits here: where something does, more need not have come.
+    fn without_a_message<'a>(&self, of: impl Iterator<Item = &'a Partition>) -> Vec<Partition> {
+        let waits =
+            |partition: &Partition| self.held.get(partition).is_some_and(|held| !held.queue.is_empty());
+        of.filter(|partition| !waits(partition)).cloned().collect()
+    }
+
     /// A consumer that hears nothing of a partition, although something lies there, is given up.
     fn not_deaf(&mut self) -> Result<()> {
         let Some(((topic, partition), offset)) = self.ears.deaf() else { return Ok(()) };
@@ -539,10 +546,7 @@ impl Carrier for Tiers {
                 inner.ears.found(&partition, offset, counted.at);
             }
         });
-        // Of what waits here already more need not have come.
-        let waits =
-            |partition: &&Partition| inner.held.get(*partition).is_some_and(|held| !held.queue.is_empty());
-        let quiet: Vec<_> = inner.ears.quiet().filter(|partition| !waits(partition)).cloned().collect();
+        let quiet = inner.without_a_message(inner.ears.quiet());
         self.asked = Some(tokio::task::spawn_blocking(move || counting.count(&quiet)));
         counted?;
         self.states()
@@ -553,9 +557,7 @@ impl Carrier for Tiers {
         if !inner.watch.has_met() {
             return Ok(false);
         }
-        let waits =
-            |partition: &&Partition| inner.held.get(*partition).is_some_and(|held| !held.queue.is_empty());
-        let silent: Vec<_> = inner.ears.all().filter(|partition| !waits(partition)).cloned().collect();
+        let silent = inner.without_a_message(inner.ears.all());
         let counting = Arc::clone(&self.counting);
         tokio::task::spawn_blocking(move || counting.is_nothing_left(&silent)).await.map_err(lost)?
     }

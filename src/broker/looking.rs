@@ -121,6 +121,12 @@ pub trait Pages: Send {
     /// known by the extent and never by silence.
     async fn next(&mut self) -> Result<Vec<RawLetter>>;
 
+    /// Are pages read by a thread of its own, also while nobody asks for the next one? Then who asks works on one page
+    /// while the next is read; else somebody has to ask meanwhile.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
     /// Has a letter of the pages so far at hand for the run that goes on from here ([`Pages::hold`]). Called in the
     /// order in which letters came, before many more pages are read. What a run reads anew needs no such thing.
     fn keep(&mut self, _letter: RawLetter) {}

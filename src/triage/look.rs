@@ -1,4 +1,4 @@
-//! Reading a dead-letter queue through: pages on one thread, decoding on another, two pages between them.
+//! Reading a dead-letter queue through: pages on one thread, decoding on another.
 
 use std::ops::ControlFlow;
 
@@ -125,7 +125,7 @@ async fn pass<C: Collect>(
         Some(pages) => pages,
         None => broker.snapshot(channel, want).await?,
     };
-    let mut decoder = Decoder {
+    let decoder = Decoder {
         channel: channel.clone(),
         selection: selection.clone(),
         now,
@@ -137,25 +137,13 @@ async fn pass<C: Collect>(
         lacks_bodies: false,
         without_bodies: !want.bodies,
     };
-    let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<RawLetter>>(1);
-    let decoding = tokio::task::spawn_blocking(move || {
-        let mut ended = false;
-        while let Some(page) = receiver.blocking_recv() {
-            if decoder.page(page).is_break() {
-                ended = true;
-                break;
-            }
-        }
-        (decoder, ended)
-    });
-    let read = read(&mut *pages, &sender).await;
-    drop(sender);
-    let decoded = decoding.await;
+    let decoded = match pages.reads_ahead() {
+        true => here(&mut *pages, decoder).await,
+        false => beside(&mut *pages, decoder).await,
+    };
     let snapshot = pages.snapshot().clone();
     let closed = pages.close().await;
-    read?;
-    let (decoder, ended_early) =
-        decoded.map_err(|error| BrokerError::new(ErrorKind::Other, "decode letters", error.to_string()))?;
+    let (decoder, ended_early) = decoded?;
     let cost = closed?;
     if decoder.lacks_bodies {
         return Ok(None);
@@ -173,13 +161,44 @@ async fn pass<C: Collect>(
     Ok(Some((decoder.collector, looked)))
 }
 
-async fn read(pages: &mut dyn Pages, sender: &tokio::sync::mpsc::Sender<Vec<RawLetter>>) -> Result<()> {
+/// Decodes page after page where the broker reads the next ones on a thread of its own: a thread between the two would
+/// only be woken for each page. Gives the decoder back, and whether it had enough before the end.
+async fn here<C: Collect>(pages: &mut dyn Pages, mut decoder: Decoder<C>) -> Result<(Decoder<C>, bool)> {
     loop {
         let page = pages.next().await?;
-        if page.is_empty() || sender.send(page).await.is_err() {
-            return Ok(());
+        if page.is_empty() {
+            return Ok((decoder, false));
+        }
+        if decoder.page(page).is_break() {
+            return Ok((decoder, true));
         }
     }
+}
+
+/// Decodes on a thread of its own, while the next page is asked for.
+async fn beside<C: Collect>(pages: &mut dyn Pages, mut decoder: Decoder<C>) -> Result<(Decoder<C>, bool)> {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<RawLetter>>(1);
+    let decoding = tokio::task::spawn_blocking(move || {
+        while let Some(page) = receiver.blocking_recv() {
+            if decoder.page(page).is_break() {
+                return (decoder, true);
+            }
+        }
+        (decoder, false)
+    });
+    let read = async {
+        loop {
+            let page = pages.next().await?;
+            if page.is_empty() || sender.send(page).await.is_err() {
+                return Ok(());
+            }
+        }
+    };
+    let read: Result<()> = read.await;
+    drop(sender);
+    let decoded = decoding.await;
+    read?;
+    decoded.map_err(|error| BrokerError::new(ErrorKind::Other, "decode letters", error.to_string()))
 }
 
 /// The letters whose id begins with `prefix`, with bodies, at most three; a letter with just that id comes

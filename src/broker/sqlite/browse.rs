@@ -9,8 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 
 use super::encoding::Room;
 use super::file::{Doing, Place};
@@ -25,6 +24,8 @@ use crate::topology::Channel;
 
 /// Most letters of a page.
 const PAGE: usize = 250;
+/// Letters of the first page. Each later one may have twice as many, so that work on the first begins at once.
+const FIRST_PAGE: usize = 30;
 /// A page ends once it holds this many bytes: four are in flight at a time, and small ones stay in a cache.
 const PAGE_BYTES: usize = 1 << 20;
 /// Pieces of memory in which texts of a page lie that had escapes.
@@ -134,6 +135,8 @@ struct Reader {
     last: i64,
     dense: bool,
     want: Want,
+    /// Most letters of the next page.
+    page_letters: usize,
     /// What the last page held: the next one will hold about as much.
     page_bytes: usize,
 }
@@ -148,7 +151,7 @@ struct Page {
 impl Reader {
     fn new(db: Connection, queue: Queue, extent: &Extent, want: Want) -> Self {
         let (after, last, dense) = (extent.first.saturating_sub(1).max(0), extent.last, extent.dense);
-        Self { db, queue, after, last, dense, want, page_bytes: 0 }
+        Self { db, queue, after, last, dense, want, page_letters: FIRST_PAGE, page_bytes: 0 }
     }
 
     /// The next page; empty only at the end of the extent.
@@ -173,7 +176,7 @@ impl Reader {
         let first = self.after;
         // What all rows hold, behind one another: one piece of memory for a page instead of four for a letter.
         let mut held = Vec::with_capacity(self.page_bytes);
-        let mut found: Vec<Found> = Vec::with_capacity(PAGE);
+        let mut found: Vec<Found> = Vec::with_capacity(self.page_letters);
         {
             let mut query = tx.prepare_cached(&sql)?;
             let mut rows = query.query(params![self.queue.id, self.after, self.last])?;
@@ -185,12 +188,14 @@ impl Reader {
                 let row = Found::read(row, &mut held)?;
                 self.after = row.id;
                 found.push(row);
-                if found.len() >= PAGE || held.len() >= PAGE_BYTES {
+                if found.len() >= self.page_letters || held.len() >= PAGE_BYTES {
                     break;
                 }
             }
         }
-        self.page_bytes = held.len();
+        let grown = (self.page_letters * 2).min(PAGE);
+        self.page_bytes = held.len() * grown / self.page_letters;
+        self.page_letters = grown;
         let held = Bytes::from(held);
         // Its own for each page: the letters of the last one are dropped on another thread meanwhile, and two
         // threads that count the same name wait for each other.
@@ -347,7 +352,8 @@ impl Found {
 /// Where the next page comes from.
 enum Next {
     Idle(Box<Reader>),
-    Reading(mpsc::Receiver<Result<Page>>, JoinHandle<()>),
+    /// Pages, and the end of the thread that reads them.
+    Reading(mpsc::Receiver<Result<Page>>, oneshot::Receiver<()>),
     Over,
 }
 
@@ -359,18 +365,26 @@ struct Look {
 }
 
 /// Reads page after page, one of them ahead, until the end, an error, or nobody wants more.
-fn read_ahead(mut reader: Box<Reader>) -> Next {
+///
+/// On a new thread: the kernel puts that on an idle processor. One that waited for work wakes beside who woke it, and on
+/// machines whose processors share no cache the two take turns for the first milliseconds.
+fn read_ahead(mut reader: Box<Reader>) -> Result<Next> {
     let (sender, receiver) = mpsc::channel(1);
-    let reading = tokio::task::spawn_blocking(move || {
+    let (ended, end) = oneshot::channel();
+    let action = format!("read {}", reader.queue.name);
+    let reading = std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
         loop {
             let page = reader.page();
             let last = page.as_ref().map_or(true, |page| page.letters.is_empty());
             if sender.blocking_send(page).is_err() || last {
-                return;
+                break;
             }
         }
+        drop(reader);
+        drop(ended);
     });
-    Next::Reading(receiver, reading)
+    reading.map_err(|error| BrokerError::new(ErrorKind::Other, action, error.to_string()))?;
+    Ok(Next::Reading(receiver, end))
 }
 
 #[async_trait]
@@ -384,7 +398,7 @@ impl Pages for Look {
             let Next::Idle(reader) = std::mem::replace(&mut self.next, Next::Over) else {
                 return Ok(Vec::new());
             };
-            self.next = read_ahead(reader);
+            self.next = read_ahead(reader)?;
         }
         let Next::Reading(pages, _) = &mut self.next else { return Ok(Vec::new()) };
         let page = pages.recv().await.unwrap_or_else(|| {
@@ -403,10 +417,14 @@ impl Pages for Look {
         Ok(page.letters)
     }
 
+    fn reads_ahead(&self) -> bool {
+        true
+    }
+
     async fn close(self: Box<Self>) -> Result<LookCost> {
-        if let Next::Reading(pages, reading) = self.next {
+        if let Next::Reading(pages, end) = self.next {
             drop(pages);
-            drop(reading.await);
+            let _ = end.await;
         }
         Ok(LookCost { read: self.read, hidden: self.hidden, ..LookCost::default() })
     }

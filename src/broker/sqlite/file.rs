@@ -85,7 +85,7 @@ impl Place {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         // A look goes through once: more would only be filled, page by page, and never asked again.
-        let db = self.connect(flags, 1_000)?;
+        let db = self.connect(flags, 400)?;
         match schema::inspect(&db, &self.shown)? {
             Found::Empty => Ok(None),
             Found::Current => Ok(Some(db)),

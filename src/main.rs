@@ -1,27 +1,24 @@
 //! The `redrive` program: hands the command line to the library and exits with its code.
 
 fn main() -> std::process::ExitCode {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    allocator::one_arena();
     redrive::cli::main()
 }
 
+/// Letters are read on one thread, made into copies on another and freed on a third. With what glibc brings along,
+/// threads either wait for each other or keep what each of them once used (docs/decisions/allocator.md).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod allocator {
-    use std::ffi::c_int;
+    #[global_allocator]
+    static JEMALLOC: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-    const M_ARENA_MAX: c_int = -8;
+    /// Text that C reads up to its zero, where it looks for it.
+    #[repr(transparent)]
+    pub struct Settings(#[allow(dead_code)] &'static u8);
 
-    /// Letters are read on one thread, made into copies on another and freed on a third. Left alone, glibc keeps
-    /// what each thread once used for that thread: half as much again as all that a run needs.
+    // Two arenas: a run has three or four threads at work at once. Threads keep no pieces above 4 KiB, and what is free goes
+    // back to the system after a tenth of a second: memory stays what a run needs.
     #[allow(unsafe_code)]
-    pub fn one_arena() {
-        unsafe extern "C" {
-            fn mallopt(parameter: c_int, value: c_int) -> c_int;
-        }
-        // SAFETY: it sets a number of the allocator, before there is a second thread.
-        unsafe {
-            mallopt(M_ARENA_MAX, 1);
-        }
-    }
+    #[unsafe(export_name = "malloc_conf")]
+    pub static SETTINGS: Settings =
+        Settings(&b"narenas:2,lg_tcache_max:12,dirty_decay_ms:100,muzzy_decay_ms:0\0"[0]);
 }

@@ -82,6 +82,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("regex", &["selection/pattern.rs", "broker/rabbitmq/policies.rs"]),
     ("serde_saphyr", &["topology/yaml.rs"]),
     ("clap", &["cli/", "main.rs"]),
+    ("tikv_jemallocator", &["main.rs"]),
     ("rusqlite", &["broker/sqlite/", "ledger/"]),
     ("rdkafka", &["broker/kafka/"]),
     ("lapin", &["broker/rabbitmq/"]),

@@ -40,9 +40,9 @@ impl Kind for KafkaKind {
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
             // A transaction costs milliseconds whatever it holds; of so many of 1 KiB a partition's share of six still
-            // goes in one request. With room for two (`run/engine/mod.rs`, claims) reading would go on beside it: it costs
-            // more than it saves (docs/decisions/batches-ahead.md).
-            batch: 4_000,
+            // goes in one request. Two are in memory, since one is read and made ready while the other is on its way
+            // (docs/decisions/batches-ahead.md).
+            batch: 2_500,
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

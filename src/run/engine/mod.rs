@@ -292,8 +292,8 @@ fn rules_of(job: &Job<'_>) -> Rules {
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
     let most = batch.max(2_000);
     let claims = match job.settings.rate {
-        // What is claimed while a batch is on its way has its copies made by then.
-        Rate::Unlimited if transaction => most.max(4_000),
+        // Of two batches one is on its way while letters of the other are read and their copies made.
+        Rate::Unlimited if transaction => (2 * batch).max(4_000),
         Rate::Unlimited => most,
         Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };

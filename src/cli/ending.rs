@@ -1,6 +1,5 @@
 //! How a run ended: the code, the state and the words that go on record, and what is said of it.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::sending::{Ready, ledger_error};
@@ -126,14 +125,16 @@ pub fn failed(ctx: &Context, ready: &mut Ready<'_>, error: &EngineError) -> Comm
     if let Err(error) = recorded {
         tracing::warn!(%error, "why the run ended could not be recorded");
     }
-    engine_error(ready.ledger.path(), error).next(ctx.command(&["resume", &ready.row.id]))
+    engine_error(&ready.ledger, &ready.row.id, error).next(ctx.command(&["resume", &ready.row.id]))
 }
 
-fn engine_error(path: &Path, error: &EngineError) -> CommandError {
+/// With the file that it is about: the ledger, or the run's own manifest.
+pub fn engine_error(ledger: &Ledger, run: &str, error: &EngineError) -> CommandError {
     match error {
-        EngineError::Ledger(error) => ledger_error(path, error),
+        EngineError::Ledger(error) => ledger_error(ledger.path(), error),
         EngineError::Manifest(fault) => {
-            CommandError::failed(format!("the run's own manifest cannot be read: {fault}"))
+            let at = ledger.manifest_path(run).map(|path| format!(" {}", path.display())).unwrap_or_default();
+            CommandError::failed(format!("the run's own manifest{at} cannot be read: {fault}"))
         }
         EngineError::Counts(what) => CommandError::bug(what.clone()),
     }

@@ -1,10 +1,10 @@
 //! Where `--events` go: to a file, or to stdout, which is then theirs alone.
 
-use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::{CommandError, Context};
+use crate::render::run::Events;
 
 /// With the events on stdout the screens are on stderr, so that every line of stdout is JSON. `of`: what the verb is
 /// about, as typed.
@@ -35,10 +35,12 @@ pub(super) fn open_events(
     ctx: &Context,
     path: Option<&Path>,
     of: &str,
-) -> Result<Option<Box<dyn Write + Send>>, CommandError> {
+) -> Result<Option<Events>, CommandError> {
     match path {
         None => Ok(None),
-        Some(path) if path == Path::new("-") => Ok(Some(Box::new(std::io::stdout()))),
+        Some(path) if path == Path::new("-") => {
+            Ok(Some(Events { out: Box::new(std::io::stdout()), to: "stdout".to_owned() }))
+        }
         Some(path) => {
             let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
             let told = |error: std::io::Error| {
@@ -50,7 +52,8 @@ pub(super) fn open_events(
                     .hint("Nothing was sent. They go to a file in a folder that is there:")
                     .next(next)
             };
-            Ok(Some(Box::new(std::io::BufWriter::new(file.map_err(told)?))))
+            let out = Box::new(std::io::BufWriter::new(file.map_err(told)?));
+            Ok(Some(Events { out, to: path.display().to_string() }))
         }
     }
 }

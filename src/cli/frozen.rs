@@ -204,9 +204,13 @@ fn from_stdin(ctx: &Context, ledger: &Path) -> Result<PathBuf, CommandError> {
         // What was not copied whole is nobody's any more.
         copied.inspect_err(|_| drop(std::fs::remove_file(&path)))
     });
-    copied
-        .map(|()| path)
-        .map_err(|error| CommandError::failed(format!("could not keep the manifest from stdin: {error}")))
+    match copied {
+        Ok(()) => Ok(path),
+        Err(error) => Err(CommandError::failed(format!(
+            "could not keep the manifest from stdin in {}: {error}",
+            path.display()
+        ))),
+    }
 }
 
 /// Copies a manifest as far as it is one: whatever comes behind a fault, however much, is not read. The fault is found

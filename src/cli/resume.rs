@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
+use super::ending::engine_error;
 use super::events::{aside_for, open_events};
 use super::run::{Percent, percent};
 use super::runs::one_run;
@@ -193,8 +194,9 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         .hint("Nothing was sent. Name the topology that it was begun with.")
         .next(ctx.command(&["runs", "show", &row.id])));
     }
-    let mut kept: Kept = serde_json::from_str(&row.settings)
-        .map_err(|_| CommandError::failed(format!("run {} cannot be read in the ledger", row.id)))?;
+    let mut kept: Kept = serde_json::from_str(&row.settings).map_err(|_| {
+        CommandError::failed(format!("run {} cannot be read in the ledger {}", row.id, at.display()))
+    })?;
     let rate_text = args.rate.clone().unwrap_or_else(|| row.rate.clone());
     let rate = rate(&rate_text)?;
     let mut settings = Settings {
@@ -244,7 +246,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     };
     let held = match kept.order == OrderPolicy::Group && tally.keys().any(|state| stays(*state)) {
         true => letters_behind(&ledger, row.n, &path, stays)
-            .map_err(|error| CommandError::failed(format!("could not read run {}: {error}", row.id)))?,
+            .map_err(|error| engine_error(&ledger, &row.id, &error))?,
         false => 0,
     };
     let left = screen::Left {

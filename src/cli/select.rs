@@ -99,7 +99,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     again.extend(["--out".to_owned(), "OTHER.jsonl".to_owned()]);
     if prepared.summary.planned > 0 {
         prepared.freeze(&args.out, &head).map_err(|error| match error {
-            crate::run::prepare::PrepareError::File(error)
+            crate::run::prepare::PrepareError::File(_, error)
                 if error.kind() == std::io::ErrorKind::AlreadyExists =>
             {
                 CommandError::refused(format!(

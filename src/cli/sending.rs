@@ -14,7 +14,9 @@ use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, ending, receives, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Holding, Names, Task, kind_of};
 use crate::clock::rough;
-use crate::ledger::{Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, process_start, this_host};
+use crate::ledger::{
+    Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, Scratch, process_start, this_host,
+};
 use crate::manifest::Reader;
 use crate::render::run::{self as screen, Shared, Watch};
 use crate::run::engine::{Cause, Job, Lines, Settings, drive};
@@ -257,11 +259,17 @@ pub fn prepare_error(chosen: Chosen<'_>, error: &PrepareError) -> CommandError {
     match error {
         PrepareError::Broker(error) => CommandError::broker(chosen.name(), error),
         PrepareError::Scratch(error) => {
-            CommandError::failed(format!("could not index the letters: {error}"))
+            let folder = Scratch::folder();
+            let at = folder.map_or_else(String::new, |folder| format!(" in {}", folder.display()));
+            CommandError::failed(format!("could not index the letters{at}: {error}"))
                 .hint("The index lies in a temporary folder (SQLITE_TMPDIR, TMPDIR) and needs about 300 bytes a letter.")
         }
-        PrepareError::Manifest(fault) => CommandError::failed(format!("could not read the manifest: {fault}")),
-        PrepareError::File(error) => CommandError::failed(format!("could not write the manifest: {error}")),
+        PrepareError::Manifest(path, fault) => {
+            CommandError::failed(format!("could not read the manifest {}: {fault}", path.display()))
+        }
+        PrepareError::File(path, error) => {
+            CommandError::failed(format!("could not write the manifest {}: {error}", path.display()))
+        }
     }
 }
 
@@ -405,7 +413,7 @@ pub struct Ready<'a> {
     /// Letters to be sent in this part, about.
     pub sending: u64,
     /// Where events go.
-    pub events: Option<Box<dyn std::io::Write + Send>>,
+    pub events: Option<screen::Events>,
     /// How it goes on with what could not be seen when it began.
     pub passes: Option<Passes<'a>>,
 }

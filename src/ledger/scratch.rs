@@ -3,6 +3,8 @@
 //! memory. It answers what needs the whole snapshot: order within groups, what a selection leaves behind,
 //! and equal event ids.
 
+use std::path::PathBuf;
+
 use rusqlite::{Connection, Row, params};
 
 use super::Result;
@@ -165,6 +167,16 @@ impl Scratch {
             from_manifest: false,
             judged: false,
         })
+    }
+
+    /// The folder in which SQLite makes its private files: the first of its places that it may write to.
+    pub fn folder() -> Option<PathBuf> {
+        use rustix::fs::{Access, access};
+        let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let usual = ["/var/tmp", "/usr/tmp", "/tmp", "."].map(PathBuf::from);
+        let fits =
+            |folder: &PathBuf| folder.is_dir() && access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+        named.chain(usual).find(fits)
     }
 
     /// Indexes one letter. Letters come in the order of the dead-letter queue.

@@ -68,6 +68,11 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Where it will lie.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Letters so far.
     pub fn count(&self) -> u64 {
         self.count

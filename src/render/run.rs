@@ -7,7 +7,7 @@ mod watch;
 
 pub use before::{Before, Left, before, dry_run, first_of, nothing_to_send, resuming, selected};
 pub use ended::{Ended, MOST_NOTES, doubt, ended, left_at_once, reason, rough_seconds, six};
-pub use watch::{Shared, Watch};
+pub use watch::{Events, Shared, Watch};
 
 /// What every screen of a run names.
 #[derive(Debug, Clone)]

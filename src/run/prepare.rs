@@ -4,7 +4,7 @@
 mod read;
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ use crate::dead_letter::{DeadLetter, Whence};
 use crate::failure::Prospect;
 use crate::ledger::{Found, Judged, LedgerError, MovedBefore, Scratch, Seen, Summary};
 use crate::letter::RawLetter;
-use crate::manifest::{Head, Line, OrderPolicy, Reader, Why, Writer, bounded, told_apart};
+use crate::manifest::{Fault, Head, Line, OrderPolicy, Reader, Why, Writer, bounded, told_apart};
 use crate::selection::{Limit, Selection};
 use crate::topology::Channel;
 
@@ -153,10 +153,10 @@ pub enum PrepareError {
     Broker(BrokerError),
     /// No room, or no temporary folder.
     Scratch(LedgerError),
-    /// The manifest.
-    Manifest(crate::manifest::Fault),
+    /// The manifest, and what is wrong with it.
+    Manifest(PathBuf, Fault),
     /// The file that the selection was to go to.
-    File(std::io::Error),
+    File(PathBuf, std::io::Error),
 }
 
 impl From<LedgerError> for PrepareError {
@@ -171,18 +171,6 @@ impl From<BrokerError> for PrepareError {
     }
 }
 
-impl From<crate::manifest::Fault> for PrepareError {
-    fn from(fault: crate::manifest::Fault) -> Self {
-        Self::Manifest(fault)
-    }
-}
-
-impl From<std::io::Error> for PrepareError {
-    fn from(error: std::io::Error) -> Self {
-        Self::File(error)
-    }
-}
-
 /// Looks at the whole dead-letter queue once. `seen` is called with the number of letters read, now and then.
 ///
 /// # Errors
@@ -194,8 +182,9 @@ pub async fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let mut scratch = Scratch::new()?;
     if let Some(path) = request.manifest {
-        let mut reader = Reader::open(path)?;
-        while let Some(line) = reader.next_line()? {
+        let told = |fault| PrepareError::Manifest(path.to_owned(), fault);
+        let mut reader = Reader::open(path).map_err(told)?;
+        while let Some(line) = reader.next_line().map_err(told)? {
             scratch.expect(&line)?;
         }
     }
@@ -346,9 +335,10 @@ impl Prepared {
     /// # Errors
     /// See [`PrepareError`].
     pub fn freeze(&self, path: &Path, head: &Head) -> Result<u64, PrepareError> {
-        let mut writer = Writer::create(path, head)?;
-        self.scratch.lines::<PrepareError>(|line| Ok(writer.line(&line)?))?;
-        Ok(writer.finish()?)
+        let told = |error| PrepareError::File(path.to_owned(), error);
+        let mut writer = Writer::create(path, head).map_err(told)?;
+        self.scratch.lines(|line| writer.line(&line).map_err(told))?;
+        writer.finish().map_err(told)
     }
 
     /// Every line of the selection that a rule keeps from the start.
@@ -377,14 +367,15 @@ impl Prepared {
         mut writer: Writer,
         mut each: impl FnMut(&Line) -> Result<(), LedgerError>,
     ) -> Result<u64, PrepareError> {
-        let before = writer.count();
-        self.scratch.lines::<PrepareError>(|mut line| {
+        let (before, path) = (writer.count(), writer.path().to_owned());
+        let told = |error| PrepareError::File(path.clone(), error);
+        self.scratch.lines(|mut line| {
             line.seq += before;
             line.twin_of = line.twin_of.map(|seq| seq + before);
             each(&line)?;
-            Ok(writer.line(&line)?)
+            writer.line(&line).map_err(told)
         })?;
-        Ok(writer.finish()?)
+        writer.finish().map_err(told)
     }
 }
 

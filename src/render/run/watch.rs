@@ -20,7 +20,7 @@ pub struct Watch<'a> {
     ui: &'a mut Ui,
     screen: &'a RunScreen,
     progress: Progress,
-    events: Option<Box<dyn Write + Send>>,
+    events: Option<Events>,
     clock: Arc<dyn Clock>,
     seq: u64,
     kept: u64,
@@ -63,14 +63,17 @@ impl Observer for Shared<'_> {
     }
 }
 
+/// Where events go.
+pub struct Events {
+    /// There.
+    pub out: Box<dyn Write + Send>,
+    /// In words: the file.
+    pub to: String,
+}
+
 impl<'a> Watch<'a> {
     /// Watches, and writes events if somebody wants them.
-    pub fn new(
-        ui: &'a mut Ui,
-        screen: &'a RunScreen,
-        events: Option<Box<dyn Write + Send>>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub fn new(ui: &'a mut Ui, screen: &'a RunScreen, events: Option<Events>, clock: Arc<dyn Clock>) -> Self {
         Self {
             ui,
             screen,
@@ -106,7 +109,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The pass is over: the events, and how many there were.
-    pub fn over(&mut self) -> (Option<Box<dyn Write + Send>>, u64) {
+    pub fn over(&mut self) -> (Option<Events>, u64) {
         self.progress.clear(self.ui);
         (self.events.take(), self.seq)
     }
@@ -169,11 +172,13 @@ impl<'a> Watch<'a> {
             line.extend(event);
         }
         let text = crate::render::compact_json(&line);
-        if let Err(error) = writeln!(events, "{text}").and_then(|()| events.flush()) {
-            self.events = None;
+        if let Err(error) = writeln!(events.out, "{text}").and_then(|()| events.out.flush()) {
+            let to = self.events.take().map(|events| events.to).unwrap_or_default();
             if error.kind() != std::io::ErrorKind::BrokenPipe {
                 self.progress.clear(self.ui);
-                self.ui.tell(format!("note  Events end here, the run goes on: {error}"));
+                self.ui.tell(format!(
+                    "note  Events end here, the run goes on: could not write to {to}: {error}"
+                ));
             }
         }
     }

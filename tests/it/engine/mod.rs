@@ -3,6 +3,7 @@
 mod cases;
 mod crash;
 mod doubt;
+mod full;
 mod passing;
 mod relay;
 mod runs;

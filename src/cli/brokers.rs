@@ -3,14 +3,22 @@
 //! `--broker`, then `REDRIVE_BROKER`, then the channel's own, the default, the only one. A protected broker is
 //! changed only by a command line that names it; the environment does not count as that.
 
+use std::future::Future;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::context::Context;
 use super::error::CommandError;
 use super::topology_file::{Loaded, asked_broker};
 use crate::broker::{Broker, OpenContext, kind_of};
 use crate::diagnostic::Severity;
+use crate::render::Progress;
 use crate::topology::{self, BrokerDecl, Channel, nearest};
+
+/// After so much silence of a broker it is said who is waited for.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How often the seconds are counted on.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A broker, and whether the command line named it.
 #[derive(Debug, Clone, Copy)]
@@ -182,7 +190,7 @@ impl Context {
     /// # Errors
     /// [1]: nobody answers, or not to us, or a variable is not set. [2]: no kind of broker has such urls.
     pub async fn open(
-        &self,
+        &mut self,
         loaded: &Loaded,
         chosen: Chosen<'_>,
         writes: bool,
@@ -196,7 +204,35 @@ impl Context {
             return Err(chosen.spoken_by_none());
         };
         let context = OpenContext { clock: self.clock.clone(), base: loaded.folder().to_owned(), writes };
-        kind.open(chosen.decl, &context).await.map_err(|error| CommandError::broker(chosen.name(), &error))
+        let opened = self.answer_of(chosen, None, kind.open(chosen.decl, &context)).await;
+        opened.map_err(|error| CommandError::broker(chosen.name(), &error))
+    }
+
+    /// Awaits an answer of a broker. After two seconds of silence it is said, on stderr and not with JSON, who is waited
+    /// for: a broker that is not there lets its clients try for ten seconds and longer. `at`: where calls really go, as
+    /// far as more is known than the topology says.
+    pub async fn answer_of<T>(
+        &mut self,
+        chosen: Chosen<'_>,
+        at: Option<String>,
+        asking: impl Future<Output = T>,
+    ) -> T {
+        let began = Instant::now();
+        let mut progress = Progress::new();
+        let mut asking = std::pin::pin!(asking);
+        loop {
+            let passed = began.elapsed();
+            let wait = if passed < SILENCE { SILENCE - passed } else { LOOK_AGAIN };
+            if let Ok(answer) = tokio::time::timeout(wait, &mut asking).await {
+                progress.clear(&mut self.ui);
+                return answer;
+            }
+            let place = at.clone().unwrap_or_else(|| chosen.place());
+            let silent = began.elapsed();
+            let line =
+                format!("waiting for {} at {place}: no answer for {}s", chosen.title(), silent.as_secs());
+            progress.show(&mut self.ui, silent, &[line.into()]);
+        }
     }
 }
 

@@ -139,7 +139,7 @@ pub(super) async fn announce_cost(
     chosen: Chosen<'_>,
     channel: &Channel,
 ) -> Result<Option<PassesOn>, CommandError> {
-    let cost = broker.cost_of_looking(channel).await;
+    let cost = ctx.answer_of(chosen, broker.whereabouts(), broker.cost_of_looking(channel)).await;
     if let Some(cost) = cost.map_err(|error| CommandError::broker(chosen.name(), &error))? {
         ctx.ui.note(format!("What looking costs: {cost}."));
     }

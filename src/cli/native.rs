@@ -93,7 +93,8 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     let broker = ctx.open(&loaded, chosen, !asked.dry_run).await?;
     super::readers::guard(&*broker, chosen, channel).await?;
     let told = |error: BrokerError| CommandError::broker(chosen.name(), &error);
-    let reasons = broker.bulk_refusals(channel).await.map_err(told)?;
+    let asking = broker.bulk_refusals(channel);
+    let reasons = ctx.answer_of(chosen, broker.whereabouts(), asking).await.map_err(told)?;
     if !reasons.is_empty() {
         return Err(refused(ctx, &asked, chosen, &names.dead_letter, reasons));
     }

@@ -212,7 +212,9 @@ impl Context {
         let mut plans = Vec::new();
         for target in self.targets(loaded, None)? {
             let broker = self.open(loaded, target.broker, false).await?;
-            let changes = observed(&*broker, &target.channels)
+            let looking = observed(&*broker, &target.channels);
+            let changes = self
+                .answer_of(target.broker, broker.whereabouts(), looking)
                 .await
                 .map_err(|error| CommandError::broker(target.broker.name(), &error))?;
             // Who may not read the letters may plan all the same.

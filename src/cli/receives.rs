@@ -11,12 +11,12 @@ use crate::topology::Channel;
 /// # Errors
 /// [4] with the way out. [1]: the broker.
 pub async fn guard(
-    ctx: &Context,
+    ctx: &mut Context,
     broker: &dyn Browse,
     chosen: Chosen<'_>,
     channel: &Channel,
 ) -> Result<Option<PassesOn>, CommandError> {
-    let passes = broker.passes_on(channel).await;
+    let passes = ctx.answer_of(chosen, broker.whereabouts(), broker.passes_on(channel)).await;
     let passes = passes.map_err(|error| CommandError::broker(chosen.name(), &error))?;
     if let Some(passes) = passes.as_ref().filter(|passes| passes.letters > 0)
         && let Some(letters) = Memory::read().spent(&passes.identity, passes.after)

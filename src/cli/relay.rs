@@ -70,11 +70,12 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         let broker = ctx.open(&loaded, target.broker, true).await?;
         for channel in channels {
             super::readers::guard(&*broker, target.broker, channel).await?;
+            let serving = [channel];
             let carrier = match args.without_transactions {
-                true => broker.serve_by_hand(&[channel], &owner).await,
-                false => broker.serve(&[channel], &owner).await,
+                true => broker.serve_by_hand(&serving, &owner),
+                false => broker.serve(&serving, &owner),
             };
-            match carrier {
+            match ctx.answer_of(target.broker, broker.whereabouts(), carrier).await {
                 Ok(carrier) => {
                     served.push(Served { channel, broker: target.broker.name().to_owned(), carrier })
                 }

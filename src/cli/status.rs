@@ -109,7 +109,8 @@ pub(super) async fn counted(
             }
         };
         for channel in &target.channels {
-            let depths = match broker.depths(channel).await {
+            let counting = broker.depths(channel);
+            let depths = match ctx.answer_of(target.broker, broker.whereabouts(), counting).await {
                 Ok(depths) => depths,
                 Err(error) => {
                     told(ctx, trouble.replace(CommandError::broker(target.broker.name(), &error)));

@@ -224,7 +224,7 @@ pub trait Relocate: Send + Sync {
     }
 
     /// Looks whether a session could send to where copies go, as [`Self::begin`] will: a dry run promises no run that
-    /// cannot begin. Changes nothing.
+    /// cannot begin, and nobody is asked about one. Changes nothing.
     ///
     /// # Errors
     /// `NotFound`: it is not there. `Denied`: whoever asks may not know.

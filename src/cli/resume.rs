@@ -14,6 +14,7 @@ use super::run::{Percent, percent};
 use super::runs::one_run;
 use super::sending::{
     LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, may_send, queue_key, rate,
+    target_is_there,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::Task;
@@ -331,6 +332,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         command: command.clone(),
     };
     if sending > 0 {
+        target_is_there(&*broker, chosen, channel).await?;
         may_send(&*broker, chosen, channel, &command).await?;
     }
     if !only_its_end {

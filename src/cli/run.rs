@@ -237,7 +237,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         }
         let reach =
             broker.reach(channel).await.map_err(|error| CommandError::broker(chosen.name(), &error))?;
-        if args.dry_run {
+        let send = prepared.summary.send + prepared.summary.twins;
+        // With consent given before, the session that begins at once tells it.
+        if then == Then::Shows || then == Then::Asks && send > 0 {
             target_is_there(&*broker, chosen, channel).await?;
         }
         let place = broker.whereabouts();
@@ -270,7 +272,6 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
             stop_on_refail: args.stop_on_refail.0,
             prepared: &prepared,
         };
-        let send = prepared.summary.send + prepared.summary.twins;
         let mut real = typed.clone();
         if ctx.globals.broker.is_none() && chosen.decl.protected {
             real.extend(["--broker".to_owned(), chosen.name().to_owned()]);

@@ -328,7 +328,7 @@ pub fn lock(
     }
 }
 
-/// A dry run promises no run that cannot begin. Who may not ask learns it there.
+/// A dry run promises no run that cannot begin, and nobody is asked about one. Who may not look learns it when it begins.
 ///
 /// # Errors
 /// [1]: copies cannot go where they should.
@@ -338,7 +338,9 @@ pub async fn target_is_there(
     channel: &Channel,
 ) -> Result<(), CommandError> {
     match broker.target(channel).await {
-        Err(error) if error.kind != ErrorKind::Denied => Err(CommandError::broker(chosen.name(), &error)),
+        Err(error) if error.kind != ErrorKind::Denied => {
+            Err(CommandError::broker(chosen.name(), &error).hint("Nothing was sent."))
+        }
         _ => Ok(()),
     }
 }

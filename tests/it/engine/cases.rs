@@ -478,6 +478,30 @@ fn a_dry_run_promises_no_run_that_cannot_begin() {
 }
 
 #[test]
+fn nobody_is_asked_about_a_run_that_cannot_begin() {
+    let shop = Shop::new();
+    shop.bury_many(3);
+    let words = ["run", "orders", "--limit", "all", "--any-origin", "--reason", "x"];
+    shop.env.topology(&SHOP.replace("source: orders\n", "source: lost\n"));
+    let run = shop.env.answer(&words, "y\n").exits(1);
+    assert!(run.err.contains("no queue `lost` in redrive.db\n  Nothing was sent.\n"), "{run}");
+    assert!(!run.err.contains("[y/N]"), "{run}");
+    // Nothing of it is on record, and of one that stopped a resume is not asked about either.
+    assert!(shop.line("runs list").ok().err.contains("No runs"), "{run}");
+    shop.env.topology(SHOP);
+    let line = "run orders --limit all --rate 1000/s --reason x --yes";
+    let line: Vec<&str> = line.split(' ').collect();
+    let killed = shop.env.command(&line).env("REDRIVE_FAILPOINT", "begun").output().unwrap();
+    assert_eq!(killed.status.code(), None);
+    let db = rusqlite::Connection::open(shop.path()).unwrap();
+    db.execute("DELETE FROM queue WHERE name = 'orders'", []).unwrap();
+    let run = shop.latest();
+    let resumed = shop.env.answer(&["resume", &run], "y\n").exits(1);
+    assert!(resumed.err.contains("no queue `orders` in redrive.db\n  Nothing was sent.\n"), "{resumed}");
+    assert!(!resumed.err.contains("[y/N]"), "{resumed}");
+}
+
+#[test]
 fn what_looks_like_an_option_can_be_pasted_and_one_letter_is_one() {
     let shop = Shop::new();
     // A rate lets two go at once.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::provisioning::{PlanData, Planned};
 use super::sending::{ledger_error, ledger_path};
+use super::topology_file::asked_name;
 use super::{Context, ExitCode, Outcome};
 use crate::clock::Time;
 use crate::ledger::Ledger;
@@ -49,8 +50,14 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         let at = ledger_path(args.ledger.as_ref())?;
         let told = |error| ledger_error(&at, &error);
         let ledger = Ledger::look(&at).map_err(told)?;
-        let rows = ledger.map_or(Ok(Vec::new()), |ledger| ledger.applies(MOST_APPLIES)).map_err(told)?;
-        applied(&mut ctx.ui, &rows, ctx.clock.now());
+        let broker = asked_name(ctx)?;
+        let name = broker.as_ref().map(|(name, _)| name.as_str());
+        let rows =
+            ledger.map_or(Ok(Vec::new()), |ledger| ledger.applies(name, MOST_APPLIES)).map_err(told)?;
+        applied(&mut ctx.ui, &rows, name, ctx.clock.now());
+        if let Some((name, "REDRIVE_BROKER")) = broker.as_ref().map(|(name, by)| (name, *by)) {
+            ctx.ui.note(format!("Only on {name}: REDRIVE_BROKER says so."));
+        }
         return Ok(ExitCode::Done);
     }
     let loaded = ctx.topology()?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::sending::{ledger_error, ledger_path};
+use super::topology_file::asked_name;
 use super::{CommandError, Context, ExitCode, Outcome};
 use crate::clock::Time;
 use crate::ledger::{Ledger, LedgerError, RunRow, RunState, Wish};
@@ -21,8 +22,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Runs, the latest first
-    #[command(after_help = "Example:\n  redrive runs list orders")]
+    /// Runs, the latest first; with --broker only those on it
+    #[command(after_help = "Example:\n  redrive runs list orders --broker kafka")]
     List {
         /// Channel
         #[arg(value_name = "CHANNEL")]
@@ -75,9 +76,11 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let what = args.what.unwrap_or(What::List { channel: None, limit: 50 });
     match what {
         What::List { channel, limit } => {
+            let broker = asked_name(ctx)?;
+            let (of, on) = (channel.as_deref(), broker.as_ref().map(|(name, _)| name.as_str()));
             let mut rows = match &ledger {
                 // One more than is shown tells whether there are more.
-                Some(ledger) => ledger.runs(channel.as_deref(), limit.saturating_add(1)).map_err(told)?,
+                Some(ledger) => ledger.runs(of, on, limit.saturating_add(1)).map_err(told)?,
                 None => Vec::new(),
             };
             let more = rows.len() > limit;
@@ -89,7 +92,15 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 }
             }
             let next = rows.first().map(|row| ctx.command(&["runs", "show", &row.id])).unwrap_or_default();
-            screen::list(&mut ctx.ui, &rows, &alive, more, ctx.clock.now(), &next);
+            let others = match &ledger {
+                Some(ledger) if rows.is_empty() => ledger.ran().map_err(told)?,
+                _ => Vec::new(),
+            };
+            let list = screen::List { rows: &rows, alive: &alive, more, asked: (of, on), others: &others };
+            list.print(&mut ctx.ui, ctx.clock.now(), &next);
+            if let Some((name, "REDRIVE_BROKER")) = broker.as_ref().map(|(name, by)| (name, *by)) {
+                ctx.ui.note(format!("Only runs on {name}: REDRIVE_BROKER says so."));
+            }
             Ok(ExitCode::Done)
         }
         What::Show { run, full } => {
@@ -215,7 +226,7 @@ pub(super) fn one_run(ledger: &Ledger, prefix: &str, at: &Path) -> Result<RunRow
         [] => {
             let error =
                 CommandError::usage(format!("no run {} in {}", prefix.escape_default(), at.display()));
-            let known = ledger.runs(None, 1_000).map_err(|error| ledger_error(at, &error))?;
+            let known = ledger.runs(None, None, 1_000).map_err(|error| ledger_error(at, &error))?;
             let near = near(prefix, &known);
             let error = match near.is_empty() {
                 true => error,

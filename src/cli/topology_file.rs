@@ -77,6 +77,23 @@ pub(super) fn asked_broker(ctx: &Context) -> Option<(String, &'static str)> {
     }
 }
 
+/// The name of the broker that was asked for, where no topology is needed to read a record: without a file nothing tells
+/// whether there is such a broker.
+///
+/// # Errors
+/// [2]: it is a url, and may hold a password (X05).
+pub(super) fn asked_name(ctx: &mut Context) -> Result<Option<(String, &'static str)>, CommandError> {
+    let Some((name, origin)) = asked_broker(ctx) else { return Ok(None) };
+    if broker::on_the_line(&name).is_some() {
+        let loaded = ctx.topology()?;
+        return Ok(loaded.topology.brokers.first().map(|decl| (decl.name.value.clone(), origin)));
+    }
+    if name.contains(':') || name.contains('@') {
+        return Err(CommandError::usage(format!("{origin} takes the name of a broker, not a url")));
+    }
+    Ok(Some((name, origin)))
+}
+
 /// Which file, and what in the environment or on the line says so.
 pub(super) fn path_of(ctx: &Context) -> (PathBuf, &'static str) {
     if let Some(file) = &ctx.globals.file {

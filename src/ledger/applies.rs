@@ -129,19 +129,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// The latest, the last one first.
+    /// The latest, the last one first: on this broker, or on all.
     ///
     /// # Errors
     /// The database's.
-    pub fn applies(&self, most: usize) -> Result<Vec<ApplyRow>> {
+    pub fn applies(&self, broker: Option<&str>, most: usize) -> Result<Vec<ApplyRow>> {
         if !there(&self.sql)? {
             return Ok(Vec::new());
         }
         let mut query = self.sql.prepare(
             "SELECT at, ended, who, tool, broker, place, reason, planned, accepted, made, error \
-             FROM applies ORDER BY n DESC LIMIT ?1",
+             FROM applies WHERE ?1 IS NULL OR broker = ?1 ORDER BY n DESC LIMIT ?2",
         )?;
-        let rows = query.query_map([i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+        let rows = query.query_map(params![broker, i64::try_from(most).unwrap_or(i64::MAX)], |row| {
             Ok(ApplyRow {
                 at: Time::from_millis(row.get(0)?),
                 ended: row.get::<_, Option<i64>>(1)?.map(Time::from_millis),

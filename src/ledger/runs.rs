@@ -389,15 +389,28 @@ impl Ledger {
         })
     }
 
-    /// Runs, the latest first.
+    /// Runs, the latest first: of this channel, of this broker, or of all.
     ///
     /// # Errors
     /// The database's.
-    pub fn runs(&self, channel: Option<&str>, most: usize) -> Result<Vec<RunRow>> {
+    pub fn runs(&self, channel: Option<&str>, broker: Option<&str>, most: usize) -> Result<Vec<RunRow>> {
         let mut query = self.sql.prepare(&format!(
-            "SELECT {COLUMNS} FROM runs WHERE ?1 IS NULL OR channel = ?1 ORDER BY n DESC LIMIT ?2"
+            "SELECT {COLUMNS} FROM runs WHERE (?1 IS NULL OR channel = ?1) AND (?2 IS NULL OR broker = ?2) \
+             ORDER BY n DESC LIMIT ?3"
         ))?;
-        let rows = query.query_map(params![channel, most], RunRow::of)?;
+        let rows = query.query_map(params![channel, broker, most], RunRow::of)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Channels and brokers of which runs are recorded, the latest first.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn ran(&self) -> Result<Vec<(String, String)>> {
+        let mut query = self
+            .sql
+            .prepare("SELECT channel, broker FROM runs GROUP BY 1, 2 ORDER BY max(n) DESC LIMIT 10")?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 

@@ -128,12 +128,13 @@ fn altered(fields: &[FieldChange], behind: &str) -> Vec<String> {
 }
 
 /// `plan --applied`: what was applied before, the latest first.
-pub fn applied(ui: &mut Ui, rows: &[ApplyRow], now: Time) {
+pub fn applied(ui: &mut Ui, rows: &[ApplyRow], broker: Option<&str>, now: Time) {
     if ui.json() {
         return ui.document(&json!({"schema": "redrive.applied.v1", "at": now, "applied": rows}));
     }
     if rows.is_empty() {
-        return ui.note("Nothing that was applied is recorded here.");
+        let on = broker.map_or_else(String::new, |name| format!(" on {name}"));
+        return ui.note(format!("Nothing that was applied{on} is recorded here."));
     }
     let mut table = Table::new([
         Column::left("APPLIED"),

@@ -21,59 +21,90 @@ fn plain(text: impl Into<String>) -> Cell {
     Cell::new(text, Style::Plain)
 }
 
-/// `runs list`; `more`: earlier ones are left out.
-pub fn list(ui: &mut Ui, rows: &[RunRow], alive: &[bool], more: bool, now: Time, next: &[String]) {
-    if ui.json() {
-        let runs: Vec<_> = rows
-            .iter()
-            .zip(alive)
-            .map(|(row, alive)| {
-                let mut run = json!(row);
-                run["state"] = json!(state(row, *alive));
-                run["run"] = run["id"].take();
-                run["by"] = json!(row.who);
-                if let Some(run) = run.as_object_mut() {
-                    run.remove("id");
-                }
-                run
-            })
-            .collect();
-        let document =
-            json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "more": more, "next": next});
-        return ui.document(&document);
-    }
-    if rows.is_empty() {
-        return ui.note("No runs are recorded here yet.");
-    }
-    let mut table = Table::new(vec![
-        Column::left("STARTED").spared(2),
-        Column::left("BY").drops(2),
-        Column::left("STATE"),
-        Column::right("PLANNED").spared(1),
-        Column::right("MOVED"),
-        Column::right("OTHER").drops(3),
-        Column::right("TOOK").drops(1),
-        Column::left("REASON").cuts().spared(3),
-        Column::left("RUN"),
-    ]);
-    let terminal = ui.columns().is_some();
-    for (row, alive) in rows.iter().zip(alive) {
-        let other = row.counts.planned.saturating_sub(row.counts.moved);
-        table.row(vec![
-            plain(if terminal { row.started.format("%d %b %H:%MZ") } else { row.started.rfc3339() }),
-            plain(row.who.clone()),
-            plain(state(row, *alive)),
-            plain(number(row.counts.planned)),
-            plain(number(row.counts.moved)),
-            plain(number(other)),
-            plain(rough_seconds(std::time::Duration::from_millis(row.took_ms))),
-            plain(row.reason.clone()),
-            Cell::bold(row.id.clone()),
+/// `runs list`.
+pub struct List<'r> {
+    /// The latest first.
+    pub rows: &'r [RunRow],
+    /// Of each: does its process live?
+    pub alive: &'r [bool],
+    /// Earlier ones are left out.
+    pub more: bool,
+    /// The channel and the broker that were asked for.
+    pub asked: (Option<&'r str>, Option<&'r str>),
+    /// Channels and brokers of which there are runs, if there is none of what was asked for.
+    pub others: &'r [(String, String)],
+}
+
+impl List<'_> {
+    /// Prints it.
+    pub fn print(&self, ui: &mut Ui, now: Time, next: &[String]) {
+        let Self { rows, alive, more, .. } = *self;
+        if ui.json() {
+            let runs: Vec<_> = rows
+                .iter()
+                .zip(alive)
+                .map(|(row, alive)| {
+                    let mut run = json!(row);
+                    run["state"] = json!(state(row, *alive));
+                    run["run"] = run["id"].take();
+                    run["by"] = json!(row.who);
+                    if let Some(run) = run.as_object_mut() {
+                        run.remove("id");
+                    }
+                    run
+                })
+                .collect();
+            let document =
+                json!({"schema": "redrive.runs.v1", "at": now, "runs": runs, "more": more, "next": next});
+            return ui.document(&document);
+        }
+        if rows.is_empty() {
+            return ui.note(self.none());
+        }
+        let mut table = Table::new(vec![
+            Column::left("STARTED").spared(2),
+            Column::left("BY").drops(2),
+            Column::left("STATE"),
+            Column::right("PLANNED").spared(1),
+            Column::right("MOVED"),
+            Column::right("OTHER").drops(3),
+            Column::right("TOOK").drops(1),
+            Column::left("REASON").cuts().spared(3),
+            Column::left("RUN"),
         ]);
+        let terminal = ui.columns().is_some();
+        for (row, alive) in rows.iter().zip(alive) {
+            let other = row.counts.planned.saturating_sub(row.counts.moved);
+            table.row(vec![
+                plain(if terminal { row.started.format("%d %b %H:%MZ") } else { row.started.rfc3339() }),
+                plain(row.who.clone()),
+                plain(state(row, *alive)),
+                plain(number(row.counts.planned)),
+                plain(number(row.counts.moved)),
+                plain(number(other)),
+                plain(rough_seconds(std::time::Duration::from_millis(row.took_ms))),
+                plain(row.reason.clone()),
+                Cell::bold(row.id.clone()),
+            ]);
+        }
+        ui.table(&table);
+        if more {
+            ui.note(format!("The latest {} shown, there are more (--limit N).", number(rows.len() as u64)));
+        }
     }
-    ui.table(&table);
-    if more {
-        ui.note(format!("The latest {} shown, there are more (--limit N).", number(rows.len() as u64)));
+
+    /// In words, with what there is instead.
+    fn none(&self) -> String {
+        let mut asked = String::new();
+        for (word, name) in [("of", self.asked.0), ("on", self.asked.1)] {
+            asked.extend(name.map(|name| format!(" {word} {name}")));
+        }
+        if asked.is_empty() || self.others.is_empty() {
+            return format!("No runs{asked} are recorded here yet.");
+        }
+        let there: Vec<String> =
+            self.others.iter().map(|(channel, broker)| format!("{channel} on {broker}")).collect();
+        format!("No runs{asked} are recorded here; there are some of {}.", there.join(", "))
     }
 }
 

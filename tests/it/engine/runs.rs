@@ -54,6 +54,45 @@ fn a_rate_is_compared_with_that_of_the_part_before() {
 }
 
 #[test]
+fn runs_and_applies_are_listed_by_channel_and_by_broker() {
+    let two = super::SHOP
+        .replace("brokers:\n", "default_broker: local\nbrokers:\n  spare: {url: \"sqlite:spare.db\"}\n");
+    let mut shop = Shop::with(&two);
+    let _ = shop.line("apply --yes --broker spare").ok();
+    shop.bury_many(1);
+    let _ = shop.line("run orders --limit all --reason here --yes").ok();
+    let listed = |shop: &Shop, line: &str| {
+        let runs = shop.line(&format!("{line} -o json")).ok().json();
+        runs["runs"].as_array().unwrap().len()
+    };
+    assert_eq!(listed(&shop, "runs list"), 1);
+    assert_eq!(listed(&shop, "runs list --broker local"), 1);
+    assert_eq!(listed(&shop, "runs list orders --broker local"), 1);
+    assert_eq!(listed(&shop, "runs list --broker spare"), 0);
+    assert_eq!(listed(&shop, "runs --broker spare"), 0);
+    assert_eq!(listed(&shop, "runs list nothing --broker local"), 0);
+    let none = shop.line("runs list --broker spare").ok();
+    assert_eq!(none.err, "note  No runs on spare are recorded here; there are some of orders on local.\n");
+    let none = shop.line("runs list bills").ok();
+    assert_eq!(none.err, "note  No runs of bills are recorded here; there are some of orders on local.\n");
+    let url = shop.line("runs list --broker sqlite://mira:hunter2@x").exits(2);
+    assert!(url.says("--broker takes the name of a broker, not a url") && !url.says("hunter2"), "{url}");
+    let applied = |shop: &Shop, line: &str| {
+        let rows = shop.line(&format!("{line} -o json")).ok().json();
+        let rows = rows["applied"].as_array().unwrap();
+        rows.iter().map(|row| row["broker"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(applied(&shop, "plan --applied"), ["spare", "local"]);
+    assert_eq!(applied(&shop, "plan --applied --broker spare"), ["spare"]);
+    shop.env.set("REDRIVE_BROKER", "spare");
+    let env = shop.line("plan --applied").ok();
+    assert!(env.err.contains("note  Only on spare: REDRIVE_BROKER says so."), "{env}");
+    shop.env.set("REDRIVE_BROKER", "local");
+    let env = shop.line("runs list").ok();
+    assert!(env.err.contains("note  Only runs on local: REDRIVE_BROKER says so."), "{env}");
+}
+
+#[test]
 fn a_run_that_nobody_knows_is_told_what_is_near() {
     let shop = Shop::new();
     shop.bury_many(3);

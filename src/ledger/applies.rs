@@ -187,7 +187,7 @@ mod tests {
     fn an_apply_is_on_record_from_its_beginning() {
         let folder = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::open(&folder.path().join("ledger.db")).unwrap();
-        assert!(ledger.applies(9).unwrap().is_empty());
+        assert!(ledger.applies(None, 9).unwrap().is_empty());
         let new = NewApply {
             at: Time::from_seconds(1),
             who: "mira@ops-2".to_owned(),
@@ -199,16 +199,16 @@ mod tests {
         };
         let first = ledger.begin_apply(&new).unwrap();
         ledger.applied(first, &["created orders.dlq".to_owned()]).unwrap();
-        let killed = ledger.applies(9).unwrap().remove(0);
+        let killed = ledger.applies(None, 9).unwrap().remove(0);
         assert_eq!((killed.ended, killed.made.len(), killed.planned.len()), (None, 1, 2));
         let second = ledger.begin_apply(&NewApply { reason: None, ..new }).unwrap();
         ledger.end_apply(second, Time::from_seconds(9), Some("no")).unwrap();
-        let rows = ledger.applies(9).unwrap();
+        let rows = ledger.applies(None, 9).unwrap();
         assert_eq!((rows.len(), rows[0].error.as_deref(), rows[0].reason.as_deref()), (2, Some("no"), None));
         assert_eq!(
             (rows[1].by.as_str(), rows[1].version.as_str(), &rows[1].accepted_loss),
             ("mira@ops-2", env!("CARGO_PKG_VERSION"), &vec!["orders".to_owned()])
         );
-        assert_eq!(ledger.applies(1).unwrap().len(), 1);
+        assert_eq!(ledger.applies(None, 1).unwrap().len(), 1);
     }
 }

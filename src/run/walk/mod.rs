@@ -7,12 +7,14 @@ mod world;
 
 use std::collections::HashSet;
 
-use world::{Config, Proofs, World};
+use world::{Accepts, Config, Proofs, World};
 
 /// What a walk found.
 struct Found {
     states: usize,
     ends: usize,
+    /// Of them with a letter that a person said to be gone.
+    accepted: usize,
     violation: Option<String>,
 }
 
@@ -20,7 +22,7 @@ struct Found {
 fn walk(config: &Config) -> Found {
     let mut seen = HashSet::new();
     let mut stack = vec![World::start(config)];
-    let mut found = Found { states: 0, ends: 0, violation: None };
+    let mut found = Found { states: 0, ends: 0, accepted: 0, violation: None };
     while let Some(world) = stack.pop() {
         if !seen.insert(world.digest()) {
             continue;
@@ -32,6 +34,7 @@ fn walk(config: &Config) -> Found {
         }
         if world.ended() {
             found.ends += 1;
+            found.accepted += usize::from(world.accepted());
         }
         match world.step(config) {
             Ok(next) => stack.extend(next),
@@ -59,6 +62,7 @@ fn base() -> Config {
         power: false,
         attempts: 2,
         twins: Vec::new(),
+        accepts: Accepts::Nothing,
     }
 }
 
@@ -90,6 +94,13 @@ fn configs(transaction: bool) -> Vec<Config> {
         }
         let groups = vec![A, B, A, B];
         all.push(Config { groups, transaction, tells_gone: false, faults: 1, proofs: *proofs, ..base() });
+        for accepts in [Accepts::Rightly, Accepts::Mistakenly] {
+            let of = Config { transaction, tells_gone: false, accepts, proofs: *proofs, ..base() };
+            all.push(Config { groups: vec![A, A, B], ..of.clone() });
+            all.push(Config { groups: vec![A, B, A], power: true, ..of.clone() });
+            all.push(Config { groups: vec![A, A, B], twins: vec![(1, 0)], ..of.clone() });
+            all.push(Config { groups: vec![A, B, A, B], faults: 1, ..of });
+        }
         all.push(Config { transaction, power: true, proofs: *proofs, ..base() });
     }
     all
@@ -101,6 +112,8 @@ fn all_hold(transaction: bool) -> (usize, usize) {
         let found = walk(&config);
         assert!(found.violation.is_none(), "{config:?}\n{}", found.violation.unwrap());
         assert!(found.ends > 0, "I7: no end is reached: {config:?}");
+        let may_accept = !transaction && config.accepts != Accepts::Nothing;
+        assert_eq!(found.accepted > 0, may_accept, "{config:?}");
         states += found.states;
         ends += found.ends;
     }
@@ -153,6 +166,7 @@ caught_by_the_walk! {
     m21_stale_receipt_is_settled: "m21" on false,
     m22_settled_before_the_barrier: "m22" on false,
     m25_intent_not_synced: "m25" on false,
+    m28_gone_as_a_person_says_and_perhaps_sent: "m28" on false,
     t02_ledger_read_before_the_marks: "t02" on true,
     t05_resend_after_a_commit_without_answer: "t05" on true,
     t08_group_goes_on_after_a_refused_record: "t08" on true,

@@ -23,6 +23,17 @@ pub(super) enum Proofs {
     Resend,
 }
 
+/// What the person who resumes says of letters that the queue does not show (`--accept-gone`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepts {
+    /// Nothing.
+    Nothing,
+    /// That they are gone, and it is so: somebody took them.
+    Rightly,
+    /// That they are gone, and some are only held by somebody else.
+    Mistakenly,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Config {
     pub groups: Vec<Option<GroupKey>>,
@@ -36,6 +47,7 @@ pub(super) struct Config {
     pub attempts: u32,
     /// Letters that are equal to an earlier one, and that one: settled unsent once it has arrived.
     pub twins: Vec<(Seq, Seq)>,
+    pub accepts: Accepts,
 }
 
 impl Config {
@@ -43,7 +55,7 @@ impl Config {
         self.twins.iter().find(|(twin, _)| *twin == seq).map(|(_, of)| *of)
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self, resumed: bool) -> Rules {
         Rules {
             transaction: self.transaction,
             ordered_batch: self.transaction,
@@ -53,7 +65,7 @@ impl Config {
             attempts: self.attempts,
             max_errors: 0,
             allow_gone: true,
-            accept_gone: false,
+            accept_gone: resumed && self.accepts != Accepts::Nothing,
             ordered: true,
         }
     }
@@ -85,6 +97,9 @@ pub(super) struct World {
     /// Taken out of the queue by somebody else.
     taken: BTreeSet<Seq>,
     named: BTreeSet<Seq>,
+    /// Still in the queue, and gone as a person said by mistake.
+    mistaken: BTreeSet<Seq>,
+    may_be_mistaken: bool,
     faults: u8,
     crashes: u8,
 }
@@ -101,6 +116,8 @@ impl World {
             refused: BTreeSet::new(),
             taken: BTreeSet::new(),
             named: BTreeSet::new(),
+            mistaken: BTreeSet::new(),
+            may_be_mistaken: false,
             faults: config.faults,
             crashes: 0,
         };
@@ -118,8 +135,13 @@ impl World {
         self.process.as_ref().is_some_and(|process| process.ended.is_some())
     }
 
+    /// Did it end with a letter of which only a person knows that it is gone?
+    pub(super) fn accepted(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.machine.tally().taken_as_gone > 0)
+    }
+
     fn new_process(&self, config: &Config, resumed: bool) -> Process {
-        Process { machine: Machine::new(config.rules()), offered: 0, resumed, lock: true, ended: None }
+        Process { machine: Machine::new(config.rules(resumed)), offered: 0, resumed, lock: true, ended: None }
     }
 
     /// The invariants that hold at every instant, and those of an end.
@@ -136,7 +158,8 @@ impl World {
             if copies > 1 && !self.named.contains(&seq) {
                 return Err(format!("I2: {copies} copies of letter {seq}, never named"));
             }
-            if state == LetterState::Settled && self.dlq.contains(&seq) {
+            let mistaken = self.mistaken.contains(&seq);
+            if state == LetterState::Settled && self.dlq.contains(&seq) && !mistaken {
                 return Err(format!("I8: letter {seq} is settled and still in the queue"));
             }
             if state == LetterState::Failed && (copies > 0 || self.late.contains(&seq)) {
@@ -145,7 +168,10 @@ impl World {
             if matches!(state, LetterState::Published | LetterState::Settled) && copies == 0 {
                 return Err(format!("I6: letter {seq} is moved and has no copy"));
             }
-            if state == LetterState::Gone && self.dlq.contains(&seq) {
+            if state == LetterState::Gone && (copies > 0 || self.late.contains(&seq)) {
+                return Err(format!("I6: letter {seq} is skipped as gone and was sent"));
+            }
+            if state == LetterState::Gone && self.dlq.contains(&seq) && !mistaken {
                 return Err(format!("I6: letter {seq} is skipped as gone and is there"));
             }
             if config.transaction && copies > 0 && self.dlq.contains(&seq) {
@@ -188,6 +214,10 @@ impl World {
         }
         if stop == Stop::Finished && process.lock && machine.open_letters() > 0 {
             return Err(format!("I9: it ended as if all were done, and letters have no outcome: {tally:?}"));
+        }
+        let accepted = process.resumed && process.lock && config.accepts != Accepts::Nothing;
+        if stop == Stop::Finished && accepted && tally.not_seen + tally.unseen > 0 {
+            return Err(format!("I7: what is not seen was said to be gone, and has no outcome: {tally:?}"));
         }
         let no_fault = self.faults == config.faults && self.crashes == 0;
         let through = tally.moved + config.twins.len() as u64;
@@ -235,7 +265,9 @@ impl World {
                 next.push(world);
             }
             for seq in &self.dlq {
-                if config.tells_gone && self.state(*seq) == LetterState::Planned && !config.transaction {
+                // Where a person finds out what became of letters, one may go whatever was done with it.
+                let planned = config.tells_gone && self.state(*seq) == LetterState::Planned;
+                if (planned || config.accepts != Accepts::Nothing) && !config.transaction {
                     let claimed = process.machine.in_hand().any(|held| held == *seq);
                     if !claimed {
                         let mut world = self.clone();
@@ -347,6 +379,7 @@ impl World {
                 self.ledger.insert(seq, (LetterState::Settled, 1));
             }
         }
+        self.may_be_mistaken = config.accepts == Accepts::Mistakenly;
         self.process = Some(self.new_process(config, true));
         for seq in 0..config.groups.len() as Seq {
             let (state, attempt) = self.ledger.get(&seq).copied().unwrap_or_default();
@@ -404,7 +437,9 @@ impl World {
         let mut world = self.clone();
         world.process.as_mut().unwrap().machine.claimed(asked, &got, &missing, false);
         next.push(world);
-        if self.faults > 0 {
+        // Who has found out that letters are gone was not shown less than there is.
+        let found_out = self.process.as_ref().unwrap().resumed && config.accepts == Accepts::Rightly;
+        if self.faults > 0 && !found_out {
             for hidden in &got {
                 let mut world = self.clone();
                 world.faults -= 1;
@@ -417,6 +452,13 @@ impl World {
         }
     }
 
+    /// A person may say so of one that is there.
+    fn take_for_gone(&mut self, seq: Seq) {
+        if self.may_be_mistaken && self.dlq.contains(&seq) {
+            self.mistaken.insert(seq);
+        }
+    }
+
     fn write(&mut self, writes: &[(Seq, Write)]) {
         for (seq, write) in writes {
             let (_, attempt) = self.ledger.get(seq).copied().unwrap_or_default();
@@ -424,13 +466,21 @@ impl World {
                 Write::Intended { attempt } => (LetterState::Intended, *attempt),
                 Write::Planned => (LetterState::Planned, 0),
                 Write::Published => (LetterState::Published, attempt),
-                Write::Settled | Write::TakenAsGone => (LetterState::Settled, attempt),
+                Write::TakenAsGone => {
+                    self.take_for_gone(*seq);
+                    (LetterState::Settled, attempt)
+                }
+                Write::Settled => (LetterState::Settled, attempt),
                 Write::Failed => (LetterState::Failed, attempt),
                 Write::InDoubt => {
                     self.named.insert(*seq);
                     (LetterState::InDoubt, attempt)
                 }
-                Write::Gone | Write::MovedBefore => (LetterState::Gone, attempt),
+                Write::Gone => {
+                    self.take_for_gone(*seq);
+                    (LetterState::Gone, attempt)
+                }
+                Write::MovedBefore => (LetterState::Gone, attempt),
                 Write::Twin => (LetterState::Twin, attempt),
                 Write::Held { .. } | Write::NotSeen { .. } | Write::LeftOpen => continue,
             };
@@ -449,7 +499,8 @@ impl World {
             for earlier in 0..seq {
                 let passed = config.groups[earlier as usize] == group
                     && !self.is_there(config, earlier)
-                    && !self.taken.contains(&earlier);
+                    && !self.taken.contains(&earlier)
+                    && !self.mistaken.contains(&earlier);
                 if passed {
                     return Err(format!("I5: letter {seq} passes letter {earlier} of its group"));
                 }

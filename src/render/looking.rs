@@ -3,11 +3,14 @@
 use serde_json::{Value as Json, json};
 
 use super::units::{count, minute, moment, number};
-use super::{Line, Ui};
+use super::{Line, Ui, cut};
 use crate::broker::Count;
 use crate::clock::Time;
 use crate::selection::Selection;
 use crate::triage::{Looked, Note};
+
+/// Columns that a value may take in a remark.
+const NAME: usize = 40;
 
 /// Where was looked, for the head of every screen.
 #[derive(Debug, Clone)]
@@ -71,7 +74,7 @@ pub fn print_notes(ui: &mut Ui, notes: &[Note]) {
 
 pub(super) fn note_words(note: &Note) -> String {
     let letters = |n: u64| count(n, "letter", "letters");
-    let of_cause = |cause: &Option<String>| cause.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
+    let of = |name: Option<&String>| name.map(|name| format!(" of {}", cut(name, NAME))).unwrap_or_default();
     match note {
         Note::Hidden { read, hidden } => {
             let were = if *hidden == 1 { "was" } else { "were" };
@@ -95,20 +98,20 @@ pub(super) fn note_words(note: &Note) -> String {
             let (lack, are) = if *n == 1 { ("lacks", "is") } else { ("lack", "are") };
             format!("{} {lack} what was asked for and {are} left out.", letters(*n))
         }
-        Note::PastRetention { cause, letters: n } => {
+        Note::PastRetention { cause, value, letters: n } => {
             let (are, they) = if *n == 1 { ("is", "it") } else { ("are", "they") };
             format!(
                 "{}{} {are} already past retention: {they} can go at any moment.",
                 letters(*n),
-                of_cause(cause)
+                of(cause.as_ref().or(value.as_ref()))
             )
         }
-        Note::ExpiresSoon { cause, letters: n, first } => {
+        Note::ExpiresSoon { cause, value, letters: n, first } => {
             let (expire, the_first) = if *n == 1 { ("expires", "") } else { ("expire", "the first ") };
             format!(
                 "{}{} {expire} within 2d, {the_first}at {}.",
                 letters(*n),
-                of_cause(cause),
+                of(cause.as_ref().or(value.as_ref())),
                 minute(*first)
             )
         }
@@ -124,11 +127,12 @@ pub(super) fn note_words(note: &Note) -> String {
         }
         Note::Undated { letters: n } => format!("Of {} nobody says when they died.", letters(*n)),
         Note::GroupsAtLeast { groups } => format!("Groups were told apart up to {}.", number(*groups)),
-        Note::Other { causes, at_least, letters: n } => {
+        Note::Other { causes, by_cause, at_least, letters: n } => {
             let least = if *at_least { "at least " } else { "" };
-            let others = count(*causes, "cause", "causes");
+            let (one, many) = if *by_cause { ("cause", "causes") } else { ("line", "lines") };
+            let others = count(*causes, one, many);
             format!(
-                "Beyond 1,000 causes: {} of {least}{others}, counted as other. Narrow with --where.",
+                "Beyond 1,000 {many}: {} of {least}{others}, counted as other. Narrow with --where.",
                 letters(*n)
             )
         }

@@ -32,6 +32,9 @@ pub enum Note {
     PastRetention {
         /// The id of their cause.
         cause: Option<String>,
+        /// Where letters are put together by something else: what these have in common.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
         /// How many.
         letters: u64,
     },
@@ -39,6 +42,9 @@ pub enum Note {
     ExpiresSoon {
         /// The id of their cause.
         cause: Option<String>,
+        /// Where letters are put together by something else: what these have in common.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
         /// How many.
         letters: u64,
         /// When the first of all letters of the cause expires.
@@ -70,6 +76,9 @@ pub enum Note {
     Other {
         /// How many lines they would make.
         causes: u64,
+        /// Are the lines causes?
+        #[serde(skip)]
+        by_cause: bool,
         /// Is that only a least number?
         at_least: bool,
         /// How many letters.
@@ -108,7 +117,8 @@ pub fn notes(buckets: &Buckets, looked: &Looked, shown: u64, now: Time) -> Vec<N
     let mut notes = about_look(looked);
     let (lines, others, at_least) = buckets.count();
     if buckets.other_letters > 0 {
-        notes.push(Note::Other { causes: others, at_least, letters: buckets.other_letters });
+        let by_cause = *buckets.by() == By::Cause;
+        notes.push(Note::Other { causes: others, by_cause, at_least, letters: buckets.other_letters });
     }
     if shown < lines {
         notes.push(Note::Shown { shown, of: lines });
@@ -117,13 +127,15 @@ pub fn notes(buckets: &Buckets, looked: &Looked, shown: u64, now: Time) -> Vec<N
     let expiring = buckets.sorted().into_iter().filter(|line| line.expiry.soon > 0).take(5);
     for line in expiring {
         let cause = line.cause.as_ref().map(|cause| cause.id.to_string());
+        let value = line.value.clone();
         let Some(first) = line.expiry.first else { continue };
         if line.expiry.past > 0 {
-            notes.push(Note::PastRetention { cause: cause.clone(), letters: line.expiry.past });
+            let (cause, value) = (cause.clone(), value.clone());
+            notes.push(Note::PastRetention { cause, value, letters: line.expiry.past });
         }
         let soon = line.expiry.soon - line.expiry.past;
         if soon > 0 {
-            notes.push(Note::ExpiresSoon { cause, letters: soon, first: first.max(now) });
+            notes.push(Note::ExpiresSoon { cause, value, letters: soon, first: first.max(now) });
         }
     }
     let groups = buckets.groups();

@@ -377,7 +377,7 @@ Register-ArgumentCompleter -Native -CommandName 'redrive' -ScriptBlock {
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say on stderr what is done; twice: also what clients do')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Runs, the latest first')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Runs, the latest first; with --broker only those on it')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'One run: who, when, why, counts, and every letter that did not move')
             [CompletionResult]::new('pause', 'pause', [CompletionResultType]::ParameterValue, 'Ask a run to stop in order, to be resumed later')
             [CompletionResult]::new('stop', 'stop', [CompletionResultType]::ParameterValue, 'Ask a run to stop in order')

@@ -354,7 +354,7 @@ set edit:completion:arg-completer[redrive] = {|@words|
             cand --verbose 'Say on stderr what is done; twice: also what clients do'
             cand -h 'Print help'
             cand --help 'Print help'
-            cand list 'Runs, the latest first'
+            cand list 'Runs, the latest first; with --broker only those on it'
             cand show 'One run: who, when, why, counts, and every letter that did not move'
             cand pause 'Ask a run to stop in order, to be resumed later'
             cand stop 'Ask a run to stop in order'

@@ -279,7 +279,7 @@ json\t''
 jsonl\t''"
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s v -l verbose -d 'Say on stderr what is done; twice: also what clients do'
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -s h -l help -d 'Print help'
-complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "list" -d 'Runs, the latest first'
+complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "list" -d 'Runs, the latest first; with --broker only those on it'
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "show" -d 'One run: who, when, why, counts, and every letter that did not move'
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "pause" -d 'Ask a run to stop in order, to be resumed later'
 complete -c redrive -n "__fish_redrive_using_subcommand runs; and not __fish_seen_subcommand_from list show pause stop" -f -a "stop" -d 'Ask a run to stop in order'

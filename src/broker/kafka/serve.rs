@@ -23,6 +23,7 @@ use super::raw;
 use crate::broker::{BrokerError, Carried, Carrier, ErrorKind, Result, TierState};
 use crate::clock::{Time, rough};
 use crate::letter::Message;
+use crate::proof::failpoint;
 
 /// Records of one partition that are held in memory while they wait, and their bytes.
 const HELD: (usize, usize) = (2_000, 4 * 1024 * 1024);
@@ -442,7 +443,9 @@ impl Inner {
             return Err(error);
         }
         let recorded = begun.elapsed();
+        failpoint::hit("relay_before_commit");
         self.lane.commit()?;
+        failpoint::hit("relay_after_commit");
         let (count, whole) = (batch.len(), begun.elapsed());
         tracing::debug!(target: "kafka", "{count} carried: produced in {produced:?}, offsets after {recorded:?}, committed after {whole:?}");
         Ok(())

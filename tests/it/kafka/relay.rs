@@ -2,10 +2,12 @@
 //! records.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use redrive::letter::Message;
+use redrive::proof::failpoint;
 use rustix::process::Signal;
 
 use super::bench::{Read, message};
@@ -84,6 +86,43 @@ fn relays_that_are_killed_and_joined_carry_each_message_once_in_order_and_never_
     let read = wait_for(&shop, 1_000, Duration::from_secs(90));
     end(second);
     assert_carried(&shop, &tier, &read, 1_000);
+}
+
+#[test]
+fn l06_a_relay_killed_at_each_step_and_the_one_after_it_carry_each_message_once() {
+    let steps = failpoint::RELAY.iter().map(|step| (*step).to_owned());
+    let again = ["relay_before_commit:2", "relay_after_commit:2"].map(str::to_owned);
+    // Each in a shop of its own: the next relay waits until the group and the transaction of the dead one have ended.
+    std::thread::scope(|all| {
+        for step in steps.chain(again) {
+            all.spawn(move || {
+                let Some(shop) = Shop::new("1s") else { return };
+                let tier = format!("{}.retry-1s", shop.name);
+                shop.app.produce(&tier, &messages(0..60), Duration::ZERO);
+                std::thread::sleep(DELAY + Duration::from_millis(300));
+                // A relay for once ends; one that goes on comes to a second batch.
+                let second = step.ends_with(":2");
+                let line = ["relay", &shop.name, "--once"];
+                let mut dying = shop.env.command(if second { &line[..2] } else { &line });
+                dying.env("REDRIVE_FAILPOINT", &step).stdin(Stdio::null());
+                let mut dying = dying.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                let (mut done, until) = (60, Instant::now() + Duration::from_secs(60));
+                while dying.try_wait().unwrap().is_none() {
+                    if second {
+                        shop.app.produce(&tier, &messages(done..done + 5), Duration::ZERO);
+                        done += 5;
+                    }
+                    assert!(Instant::now() < until, "{step}: it neither dies nor ends");
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                assert_eq!(dying.wait().unwrap().signal(), Some(9), "{step}: it was not killed there");
+                let next = relay(&shop);
+                let read = wait_for(&shop, done, Duration::from_secs(90));
+                end(next);
+                assert_carried(&shop, &tier, &read, done);
+            });
+        }
+    });
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Status {
                 false => format!("The oldest letter of {} expires at {}.", dead.queue, minute(at)),
             });
         }
-        if dead.exists && matches!(dead.count, Count::AtMost(_)) {
+        if dead.exists && matches!(dead.count, Count::AtMost(1..)) {
             notes.push(
                 "At most: letters that were redriven before are still counted; inspect tells them apart."
                     .to_owned(),
@@ -233,6 +233,8 @@ fn counted(depth: &Depth) -> String {
         _ if !depth.exists => "-".to_owned(),
         Count::Exact(n) => number(n),
         Count::About(n) => format!("about {}", number(n)),
+        // At most none is none.
+        Count::AtMost(0) => number(0),
         Count::AtMost(n) => format!("≤ {}", number(n)),
     }
 }

@@ -9,6 +9,7 @@ use rdkafka::error::RDKafkaErrorCode;
 
 use super::client::{Client, Heard, PATIENCE};
 use crate::broker::{BrokerError, ErrorKind, Names, Result};
+use crate::clock::exact;
 use crate::plan::{Change, Property, Refusal, Resource, Role};
 use crate::topology::{Channel, GroupRule, ReturnTo, Setting};
 
@@ -85,6 +86,7 @@ fn resource(
     settings: BTreeMap<String, String>,
     creatable: bool,
 ) -> Resource {
+    let note = in_words(&settings);
     let properties = settings.into_iter().map(|(name, value)| Property { name, value }).collect();
     Resource {
         kind: "topic",
@@ -95,8 +97,35 @@ fn resource(
         depth: None,
         creatable,
         left: None,
-        note: None,
+        note,
     }
+}
+
+/// What stands beside a topic that is made: `12 partitions × 3 replicas, retention 1d 10m`. What is not written the
+/// broker decides.
+fn in_words(settings: &BTreeMap<String, String>) -> Option<String> {
+    let counted = |name: &str, one: &str, many: &str| {
+        settings.get(name).map(|n| if n == "1" { format!("1 {one}") } else { format!("{n} {many}") })
+    };
+    let size: Vec<String> =
+        [counted(PARTITIONS, "partition", "partitions"), counted(REPLICATION, "replica", "replicas")]
+            .into_iter()
+            .flatten()
+            .collect();
+    let mut words = vec![size.join(" × ")];
+    words.extend(settings.get("retention.ms").map(|kept| match kept.parse() {
+        Ok(ms) => format!("retention {}", exact(Duration::from_millis(ms))),
+        Err(_) => "kept for ever".to_owned(),
+    }));
+    words.extend(
+        settings
+            .get("cleanup.policy")
+            .filter(|policy| *policy == "compact")
+            .cloned()
+            .map(|_| "compacted".to_owned()),
+    );
+    words.retain(|word| !word.is_empty());
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The marks topic of a channel: one partition, compacted (docs/kafka.md, "Marks").
@@ -227,8 +256,12 @@ pub(super) async fn observe(client: &Client, wishes: &[Resource]) -> Result<Vec<
                 value.map(|value| Property { name: property.name.clone(), value })
             })
             .collect();
-        let note = format!("{} partitions × {} replicas", described.partitions, described.replication);
-        seen.push(Resource { properties, note: Some(note), ..wish.clone() });
+        let there = [
+            (PARTITIONS, described.partitions.to_string()),
+            (REPLICATION, described.replication.to_string()),
+        ];
+        let note = in_words(&there.map(|(name, value)| (name.to_owned(), value)).into());
+        seen.push(Resource { properties, note, ..wish.clone() });
     }
     seen.sort_by_key(|resource| wishes.iter().position(|wish| wish.name == resource.name));
     Ok(seen)

@@ -48,6 +48,12 @@ impl Provision for Client {
         self.wanted(channels).iter().map(Wanted::resource).collect()
     }
 
+    /// What was noticed of queues that are there: a plan row of one that is kept or changed has no room for it.
+    async fn remarks(&self, channels: &[&Channel]) -> Result<Vec<String>> {
+        let seen = self.observe(channels).await?;
+        Ok(seen.into_iter().filter_map(|queue| Some(format!("{}: {}", queue.name, queue.note?))).collect())
+    }
+
     async fn observe(&self, channels: &[&Channel]) -> Result<Vec<Resource>> {
         let wanted = self.wanted(channels);
         match &self.management {

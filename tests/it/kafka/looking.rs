@@ -17,6 +17,27 @@ fn ids(document: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
+fn a_plan_says_what_is_made_and_how_large() {
+    let Some(shop) = Shop::new("5s") else { return };
+    let env = shop.elsewhere();
+    let other = format!("{}x", shop.name);
+    let text = std::fs::read_to_string(env.path("redrive.yaml")).unwrap().replace(&shop.name, &other);
+    env.write("redrive.yaml", text);
+    let plan = env.line("plan").ok();
+    let row = |name: &str| {
+        let name = format!("{other}{name} ");
+        plan.out
+            .lines()
+            .find(|line| line.contains(&name))
+            .unwrap_or_else(|| panic!("{name}: {plan}"))
+            .to_owned()
+    };
+    assert!(row(".retry-5s").ends_with("3 partitions × 1 replica, retention 1d 5s"), "{plan}");
+    assert!(row(".dlq").ends_with("3 partitions × 1 replica, retention 14d"), "{plan}");
+    assert!(row(".dlq.marks").ends_with("1 partition × 1 replica, compacted"), "{plan}");
+}
+
+#[test]
 fn the_newest_letters_are_listed_without_reading_the_others() {
     let Some(shop) = Shop::new("5s") else { return };
     shop.bury(0..3_000);

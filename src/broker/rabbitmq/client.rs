@@ -181,10 +181,12 @@ impl Browse for Client {
         note(&names.dead_letter, stuck);
         let readers = if source.exists {
             let name = match consumers {
+                0 => "no consumer".to_owned(),
                 1 => "1 consumer".to_owned(),
                 n => format!("{n} consumers"),
             };
-            vec![Reader { name, lag: Some(source.count.number()) }]
+            // What they have not read is what waits.
+            vec![Reader { name, lag: None }]
         } else {
             Vec::new()
         };

@@ -45,7 +45,8 @@ impl Client {
 #[async_trait]
 impl Provision for Client {
     fn desired(&self, channels: &[&Channel]) -> Vec<Resource> {
-        self.wanted(channels).iter().map(Wanted::resource).collect()
+        let said = |queue: &Wanted| Resource { note: queue.in_words(), ..queue.resource() };
+        self.wanted(channels).iter().map(said).collect()
     }
 
     /// What was noticed of queues that are there: a plan row of one that is kept or changed has no room for it.

@@ -3,11 +3,14 @@
 //! source → (a rejection) → dead-letter queue; tier → (its time to live) → where the channel returns to.
 //! The time to live is the queue's, never a message's: a long one at the head would block a short one.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::kind::{self, RabbitKind};
 use super::version::Version;
 use crate::broker::Kind as _;
+use crate::clock::exact;
 use crate::plan::{Property, Resource, Role};
 use crate::topology::{Channel, ReturnTo, ServedBy};
 
@@ -145,6 +148,23 @@ impl Wanted {
             left: None,
             note: self.note.clone(),
         }
+    }
+
+    /// What stands beside it when it is made: `quorum, waits 5s, returns to orders`.
+    pub fn in_words(&self) -> Option<String> {
+        let waits = self.settings.get("message-ttl").and_then(Json::as_u64);
+        let leads = self.settings.get("dead-letter-routing-key").and_then(Json::as_str);
+        let words = [
+            self.kind.map(str::to_owned),
+            waits.map(|ms| format!("waits {}", exact(Duration::from_millis(ms)))),
+            leads.map(|to| match self.role {
+                Role::Tier => format!("returns to {to}"),
+                _ => format!("dead letters to {to}"),
+            }),
+            self.note.clone(),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Arguments of a declaration: the type alone if a policy carries the rest.

@@ -75,6 +75,9 @@ async fn applied_by_policy_and_by_arguments_the_tiers_carry_and_second_deaths_ar
             let host = server.host().await;
             let broker = host.broker(management).await;
             let channel = Channel { blocks: typed(kind).blocks, ..owned() };
+            let said = plan(&*broker, &channel).await;
+            let tier = of(&said, "orders.retry-200ms").resource().note.clone().unwrap();
+            assert!(tier.starts_with(&format!("{kind}, waits 200ms, returns to orders")), "{tier}");
             apply(&*broker, &channel).await;
             the_whole_way(&host, &*broker, &channel).await;
         }

@@ -98,6 +98,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         letter: &letter,
         deed: &deed,
         readers: if told_of_target { &depths.readers } else { &[] },
+        copy_each: capabilities.fan_out,
         neighbours: neighbours.as_ref(),
         full: args.full,
         why: args.why,

@@ -40,6 +40,8 @@ pub struct Show<'a> {
     pub deed: &'a Deed,
     /// Who reads the target, where the broker tells.
     pub readers: &'a [Reader],
+    /// Does each of them get a copy of its own? Else they share what comes.
+    pub copy_each: bool,
     /// Its place in its group, where it could be looked up.
     pub neighbours: Option<&'a Neighbours>,
     /// Undo all cuts.
@@ -415,6 +417,9 @@ impl Show<'_> {
             .collect();
         let read = match (consumer, others.as_slice()) {
             (Some(consumer), []) => format!(", read by {consumer}"),
+            (Some(consumer), sharing) if !self.copy_each => {
+                format!(", read by {consumer} ({})", list(sharing))
+            }
             // K39: who else would see it.
             (Some(consumer), others) => format!(", read by {consumer}; {} would get it again", list(others)),
             (None, []) => String::new(),

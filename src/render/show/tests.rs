@@ -8,6 +8,10 @@ use crate::topology::At;
 use crate::triage::deed;
 
 fn shown(readers: &[&str], neighbours: Option<&Neighbours>) -> String {
+    shown_where(readers, true, neighbours)
+}
+
+fn shown_where(readers: &[&str], copy_each: bool, neighbours: Option<&Neighbours>) -> String {
     let now = Time::parse("2026-11-30T03:12:08Z").unwrap();
     let channel = Channel {
         name: At::nowhere("orders".to_owned()),
@@ -37,6 +41,7 @@ fn shown(readers: &[&str], neighbours: Option<&Neighbours>) -> String {
         letter: &letter,
         deed: &deed(&letter, &channel, "orders", now),
         readers: &readers,
+        copy_each,
         neighbours,
         full: false,
         why: false,
@@ -59,6 +64,9 @@ fn k39_who_else_would_get_it_is_named() {
     );
     let many = shown(&["audit", "billing", "search", "x", "y"], None);
     assert!(many.contains("audit, search and 2 more would get it again"), "{many}");
+    // Consumers of one queue share what comes.
+    let sharing = shown_where(&["2 consumers"], false, None);
+    assert!(sharing.contains("  send to  orders, read by billing (2 consumers)\n"), "{sharing}");
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
                 ctx.ui.say(line);
             }
             for note in status.notes() {
-                ctx.ui.note(note);
+                // The broker's own words come without an end.
+                let end = if note.ends_with('.') { "" } else { "." };
+                ctx.ui.note(format!("{note}{end}"));
             }
         }
         if trouble.is_none() {

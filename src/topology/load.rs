@@ -106,9 +106,22 @@ pub fn load(file: &str, bytes: &[u8], outside: &Outside<'_>) -> Loaded {
 
 fn password_in_url(text: &str, range: &Range<usize>) -> Diagnostic {
     let start = text[..range.start].rfind("//").map_or(range.start, |at| at + 2);
+    let before = text[..start].rsplit('\n').next().unwrap_or_default();
+    // The key that the url is the value of; an endpoint of AWS has no login of its own.
+    let key = before.rsplit([',', '{']).next().unwrap_or_default();
+    let help = match key.contains("endpoint_url") {
+        true => {
+            "take it out: credentials come from the environment or a profile; and change the password: it is in this \
+                 file's history"
+        }
+        false => {
+            "write username: and password: \"${VARIABLE}\" beside url:, and change the password: it is in this \
+                  file's history"
+        }
+    };
     Diagnostic::error(codes::URL_CREDENTIAL, "a url holds a password")
         .at(start..range.end, "not shown")
-        .help("write username: and password: \"${VARIABLE}\" beside url:, and change the password: it is in this file's history")
+        .help(help)
 }
 
 /// In line order; of equal places the error first; the same problem once.

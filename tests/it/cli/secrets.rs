@@ -62,6 +62,18 @@ fn x02_a_secret_beside_a_mistake_is_masked_in_the_source_that_is_shown() {
 }
 
 #[test]
+fn x01_a_login_in_an_endpoint_is_told_where_credentials_come_from() {
+    let env = TestEnv::new();
+    env.topology(
+        "version: 1\nbrokers:\n  s: {url: \"sqs://eu-west-1\", options: {endpoint_url: \"http://u:hunter2@127.0.0.1:1\"}}\n\
+         channels:\n  orders: {source: orders, event_id: none, group: none, dead_letter: {}}\n",
+    );
+    let check = env.line("check").exits(3);
+    assert!(check.says("credentials come from the environment or a profile"), "{check}");
+    assert!(!check.says("hunter2") && !check.says("username:"), "{check}");
+}
+
+#[test]
 fn x05_a_url_with_a_password_as_a_flag_is_refused_without_repeating_it() {
     let mut env = TestEnv::new();
     env.topology("version: 1\nbrokers: {l: {url: \"sqlite:x.db\"}}\nchannels:\n  orders: {source: orders}\n");

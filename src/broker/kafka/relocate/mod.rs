@@ -446,7 +446,11 @@ impl Mover for Session {
             return Ok(Some(format!("nothing to trim: the first letter of {} is open", source.name)));
         }
         crate::broker::kafka::provision::delete_below(&client, &source.name, &open).await?;
-        Ok(Some(format!("trimmed {}: {records} offsets before the lowest open letter are gone", source.name)))
+        let (offsets, are) = if records == 1 { ("offset", "is") } else { ("offsets", "are") };
+        Ok(Some(format!(
+            "trimmed {}: {records} {offsets} before the lowest open letter {are} gone",
+            source.name
+        )))
     }
 
     fn transactional(&self) -> bool {

@@ -231,6 +231,7 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
     };
     let ended = screen::Ended {
         row: &row,
+        place: place.as_deref(),
         state,
         exit: code.number(),
         counts: &counts,

@@ -58,6 +58,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     let mut served: Vec<Served<'_>> = Vec::new();
     let mut brokers: Vec<Box<dyn Broker>> = Vec::new();
     let mut titles = Vec::new();
+    let mut places = Vec::new();
     for target in &targets {
         let channels = needing_a_relay(ctx, target);
         if channels.is_empty() {
@@ -88,6 +89,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         // Before the first message is carried: where calls really go, where the topology alone does not say it.
         if let Some(place) = broker.whereabouts() {
             ctx.ui.note(format!("{} is at {place}.", target.broker.title()));
+            places.push((target.broker.name().to_owned(), place));
         }
         titles.push(target.broker.title());
         brokers.push(broker);
@@ -97,7 +99,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         return Ok(ExitCode::Done);
     }
     let served_count = served.len();
-    let outcome = serve(ctx, &args, served, &titles.join(", ")).await;
+    let outcome = serve(ctx, &args, served, (&titles.join(", "), &places)).await;
     tracing::debug!(channels = served_count, "relay ended");
     outcome
 }
@@ -127,7 +129,15 @@ fn needing_a_relay<'t>(ctx: &mut Context, target: &Target<'t>) -> Vec<&'t Channe
     needing
 }
 
-async fn serve(ctx: &mut Context, args: &Args, served: Vec<Served<'_>>, title: &str) -> Outcome {
+/// Brokers, and where calls to them really go.
+type Places = [(String, String)];
+
+async fn serve(
+    ctx: &mut Context,
+    args: &Args,
+    served: Vec<Served<'_>>,
+    (title, places): (&str, &Places),
+) -> Outcome {
     let metrics = Arc::new(Metrics::default());
     let mut told = signals::listen()
         .map_err(|error| CommandError::failed(format!("could not wait for signals: {error}")))?;
@@ -188,14 +198,14 @@ async fn serve(ctx: &mut Context, args: &Args, served: Vec<Served<'_>>, title: &
                 }
                 let _ = stop.send(true);
             }
-            () = tokio::time::sleep(every) => show(ctx, &mut progress, &metrics, title, &mut reported),
+            () = tokio::time::sleep(every) => show(ctx, &mut progress, &metrics, (title, places), &mut reported),
         }
     };
     progress.clear(&mut ctx.ui);
     if let Some(pages) = pages {
         pages.abort();
     }
-    last_words(ctx, &metrics);
+    last_words(ctx, &metrics, places);
     match failure {
         None => Ok(code),
         Some((broker, error)) => {
@@ -205,7 +215,13 @@ async fn serve(ctx: &mut Context, args: &Args, served: Vec<Served<'_>>, title: &
 }
 
 /// A period's end prints lines off a terminal; on one the table is drawn again.
-fn show(ctx: &mut Context, progress: &mut Progress, metrics: &Metrics, title: &str, reported: &mut Duration) {
+fn show(
+    ctx: &mut Context,
+    progress: &mut Progress,
+    metrics: &Metrics,
+    (title, places): (&str, &Places),
+    reported: &mut Duration,
+) {
     let elapsed = ctx.clock.elapsed();
     let over = elapsed.saturating_sub(*reported) >= PERIOD;
     if let Some(error) = metrics.take_error() {
@@ -223,18 +239,18 @@ fn show(ctx: &mut Context, progress: &mut Progress, metrics: &Metrics, title: &s
         *reported = elapsed;
         let tiers = metrics.report();
         if ctx.ui.json() {
-            render::relay::document(&mut ctx.ui, now, metrics.next_due(), &tiers);
+            render::relay::document(&mut ctx.ui, now, metrics.next_due(), places, &tiers);
         } else if !ctx.ui.animates() {
             render::relay::lines(&mut ctx.ui, now, &tiers);
         }
     }
 }
 
-fn last_words(ctx: &mut Context, metrics: &Metrics) {
+fn last_words(ctx: &mut Context, metrics: &Metrics, places: &Places) {
     let now = ctx.clock.now();
     let tiers = metrics.report();
     if ctx.ui.json() {
-        render::relay::document(&mut ctx.ui, now, metrics.next_due(), &tiers);
+        render::relay::document(&mut ctx.ui, now, metrics.next_due(), places, &tiers);
     } else {
         render::relay::lines(&mut ctx.ui, now, &tiers);
     }

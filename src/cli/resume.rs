@@ -425,6 +425,7 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         resume: Some(orders),
         sending,
         events,
+        place,
         passes: None,
     };
     finish(ctx, ready).await

@@ -555,6 +555,7 @@ async fn start(
             resume: None,
             sending,
             events,
+            place: plan.broker.whereabouts(),
             passes,
         },
     )

@@ -416,6 +416,8 @@ pub struct Ready<'a> {
     pub sending: u64,
     /// Where events go.
     pub events: Option<screen::Events>,
+    /// Where calls really go, where the topology alone does not say it.
+    pub place: Option<String>,
     /// How it goes on with what could not be seen when it began.
     pub passes: Option<Passes<'a>>,
 }
@@ -441,6 +443,7 @@ pub async fn finish(ctx: &mut Context, mut ready: Ready<'_>) -> super::Outcome {
         title,
         queue: names.dead_letter.clone(),
         target: ready.row.target.clone(),
+        place: ready.place.clone(),
         sending: ready.sending,
         sent_before: 0,
         rate: ready.row.rate.clone(),

@@ -14,8 +14,15 @@ pub fn lines(ui: &mut Ui, now: Time, tiers: &[TierReport]) {
     ui.flush();
 }
 
-/// One JSON line per report. `next_due`: when the next message of any tier falls due.
-pub fn document(ui: &mut Ui, now: Time, next_due: Option<Time>, tiers: &[TierReport]) {
+/// One JSON line per report. `next_due`: when the next message of any tier falls due. `places`: where calls to which broker
+/// really go, where the topology alone does not say it.
+pub fn document(
+    ui: &mut Ui,
+    now: Time,
+    next_due: Option<Time>,
+    places: &[(String, String)],
+    tiers: &[TierReport],
+) {
     let waiting: u64 = tiers.iter().map(|tier| tier.waiting).sum();
     let tiers: Vec<_> = tiers
         .iter()
@@ -27,8 +34,10 @@ pub fn document(ui: &mut Ui, now: Time, next_due: Option<Time>, tiers: &[TierRep
             })
         })
         .collect();
-    let mut document =
-        serde_json::json!({"schema": "redrive.relay.v1", "at": now, "next_due": next_due, "tiers": tiers});
+    let places: std::collections::BTreeMap<_, _> = places.iter().map(|(broker, at)| (broker, at)).collect();
+    let mut document = serde_json::json!({
+        "schema": "redrive.relay.v1", "at": now, "places": places, "next_due": next_due, "tiers": tiers,
+    });
     if next_due.is_none() && waiting > 0 {
         document["unknown"] = serde_json::json!({"next_due": "the broker did not say"});
     }

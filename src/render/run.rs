@@ -24,6 +24,8 @@ pub struct RunScreen {
     pub queue: String,
     /// Where to.
     pub target: String,
+    /// Where calls really went, where the topology alone does not say it.
+    pub place: Option<String>,
     /// Letters to be sent in this part, and those of them that went in its earlier passes.
     pub sending: u64,
     /// See above.

@@ -81,6 +81,8 @@ pub fn dry_run(ui: &mut Ui, it: &Before<'_>, broker: &str, reason: Option<&str>,
 pub struct Ended<'a> {
     /// As recorded.
     pub row: &'a RunRow,
+    /// Where calls really went, where the topology alone does not say it.
+    pub place: Option<&'a str>,
     /// Its state.
     pub state: RunState,
     /// The exit code.
@@ -97,7 +99,7 @@ pub struct Ended<'a> {
 
 /// Says how it ended, on stdout.
 pub fn ended(ui: &mut Ui, it: &Ended<'_>) {
-    let &Ended { row, state, exit, counts, why, at, next } = it;
+    let &Ended { row, place, state, exit, counts, why, at, next } = it;
     if ui.json() {
         return ui.document(&json!({
             "schema": "redrive.run.v1",
@@ -106,6 +108,7 @@ pub fn ended(ui: &mut Ui, it: &Ended<'_>) {
             "broker": row.broker,
             "queue": row.queue,
             "target": row.target,
+            "place": place,
             "path": row.path,
             "state": state.word(),
             "exit": exit,

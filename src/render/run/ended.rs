@@ -388,6 +388,7 @@ fn document(screen: &RunScreen, it: &Ended<'_>) -> serde_json::Value {
         "channel": screen.channel,
         "broker": screen.broker,
         "target": screen.target,
+        "place": screen.place,
         "state": it.state.word(),
         "exit": it.exit,
         "why": it.why,

@@ -326,23 +326,65 @@ fn s29_letters_that_bounce_are_not_chased_on_ministack() {
     assert_eq!(text.matches("\"redriven\":1").count(), 2, "each knows that it was sent back once: {text}");
 }
 
-/// A body that points at a large payload elsewhere is known as one by name, and travels with its attribute as it is.
+/// Bodies and attributes as the extended clients write them, today's and the old one's, are known as pointers by name and
+/// travel byte by byte with their attribute, also when they died again; nothing is asked but of SQS, so an object that is
+/// there stays, and one that is missing makes no difference.
+fn pointers_travel_as_they_are(endpoint: &str, fifo: bool) {
+    let proxy = Proxy::start(endpoint, Vec::new(), None);
+    let shop = Shop::new(endpoint, &proxy.endpoint, fifo);
+    let clients = [
+        ("software.amazon.payloadoffloading.PayloadS3Pointer", "ExtendedPayloadSize", "k-1"),
+        ("com.amazon.sqs.javamessaging.MessageS3Pointer", "SQSLargePayloadSize", "k-2"),
+    ];
+    let mut sent = Vec::new();
+    for (class, attribute, key) in clients {
+        let body = format!(r#"["{class}",{{"s3BucketName":"big","s3Key":"{key}"}}]"#);
+        let size = json!({attribute: {"DataType": "Number", "StringValue": "400000"}});
+        shop.app.send(&shop.dead, &body, fifo.then_some(key), key, &size);
+        sent.push((body, attribute));
+    }
+    for pass in 1..=2u64 {
+        let letters = shop.env.run(&["inspect", &shop.channel, "--letters", "-o", "json"]).ok().json();
+        for n in 0..clients.len() {
+            let id = letters["letters"][n]["letter"].as_str().unwrap();
+            let shown = shop.env.run(&["show", &shop.channel, id]).ok();
+            assert!(shown.says("large-payload, sure") && shown.says("s3://big/k-"), "{shown}");
+        }
+        let run = shop.run_by(&["--limit", "all", "--yes", "--moved-before"]);
+        assert_eq!(count(&run, "moved"), clients.len() as u64, "{run}");
+        let (all, _) = shop.arrived();
+        assert_eq!(all.len(), clients.len());
+        for (body, attribute) in &sent {
+            let copy =
+                all.iter().find(|got| got.body == *body).unwrap_or_else(|| panic!("no {body}: {all:?}"));
+            let size = &copy.attributes[attribute];
+            assert_eq!((&size["StringValue"], &size["DataType"]), (&json!("400000"), &json!("Number")));
+            if pass == 1 {
+                // It dies again, with the mark of the run on it.
+                let again = format!("again-{attribute}");
+                shop.app.send(&shop.dead, &copy.body, fifo.then_some(&again), &again, &copy.attributes);
+            }
+        }
+    }
+    let known = [
+        "GetQueueUrl",
+        "GetQueueAttributes",
+        "ReceiveMessage",
+        "ChangeMessageVisibilityBatch",
+        "SendMessageBatch",
+        "DeleteMessageBatch",
+    ];
+    for call in proxy.calls() {
+        assert!(known.contains(&call.as_str()), "`{call}` is asked for");
+    }
+}
+
 #[test]
 fn s17_pointers_at_large_payloads_are_named_and_travel_as_they_are_on_ministack() {
-    let endpoint = endpoint_or_return!(MINISTACK);
-    let shop = Shop::new(&endpoint, &endpoint, false);
-    let pointer =
-        r#"["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"big","s3Key":"k-1"}]"#;
-    let size = json!({"ExtendedPayloadSize": {"DataType": "Number", "StringValue": "400000"}});
-    shop.app.send(&shop.dead, pointer, None, "", &size);
-    let letters = shop.env.run(&["inspect", &shop.channel, "--letters", "-o", "json"]).ok().json();
-    let id = letters["letters"][0]["letter"].as_str().unwrap().to_owned();
-    let shown = shop.env.run(&["show", &shop.channel, &id]).ok();
-    assert!(shown.says("large-payload, sure") && shown.says("k-1"), "{shown}");
-    let run = shop.run();
-    assert_eq!(count(&run, "moved"), 1, "{run}");
-    let (all, _) = shop.arrived();
-    assert_eq!((all.len(), all[0].body.as_str()), (1, pointer));
-    assert_eq!(all[0].attributes["ExtendedPayloadSize"]["StringValue"], "400000");
-    assert_eq!(all[0].attributes["ExtendedPayloadSize"]["DataType"], "Number");
+    pointers_travel_as_they_are(&endpoint_or_return!(MINISTACK), false);
+}
+
+#[test]
+fn s17_pointers_at_large_payloads_are_named_and_travel_as_they_are_on_a_fifo_of_elasticmq() {
+    pointers_travel_as_they_are(&endpoint_or_return!(ELASTICMQ), true);
 }

@@ -106,6 +106,16 @@ fn endpoint_region_and_account_are_shown_before_a_change_on_ministack() {
     let runs = shop.env.line("runs list -o json").ok().json();
     let resume = shop.env.run(&["resume", runs["runs"][0]["run"].as_str().unwrap()]).exits(4);
     assert!(resume.says(&format!("at        {whole}")) && resume.says("nothing was sent"), "{resume}");
+    // And programs read it too.
+    let id = runs["runs"][0]["run"].as_str().unwrap();
+    let resumed = shop.env.run(&["resume", id, "--yes", "-o", "json"]);
+    let run: serde_json::Value = serde_json::from_slice(&resumed.bytes).unwrap();
+    assert_eq!((run["place"].as_str(), count(&run, "moved")), (Some(&*whole), 2), "{run}");
+    shop.bury(1);
+    let run = shop.run_by(&["--limit", "all", "--yes", "--moved-before", "--past-dedup-window"]);
+    assert_eq!((run["place"].as_str(), count(&run, "moved")), (Some(&*whole), 1), "{run}");
+    let relay = shop.env.run(&["relay", "--once", "-o", "json"]).ok().json();
+    assert_eq!(relay["places"], serde_json::json!({"aws": whole}), "{relay}");
     // The profile's own endpoint of SQS, as the SDK takes it; what it holds of a login is not shown.
     let text = std::fs::read_to_string(shop.env.path("redrive.yaml")).unwrap();
     let option = format!("options: {{endpoint_url: \"{endpoint}\"}}");

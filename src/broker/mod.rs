@@ -4,6 +4,7 @@
 //! per channel; nothing outside this folder asks which broker it is. A fourth broker is one file (or folder)
 //! here, its `mod` line and its line in [`BROKERS`].
 
+mod ahead;
 mod bulk;
 pub mod by_hand;
 mod error;

@@ -3,25 +3,19 @@
 //! (kafka-real §4).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Timestamp;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{self, Client, Heard, PATIENCE};
-use super::marks::Marks;
-use super::pointer::Pointers;
 use super::raw;
-use crate::broker::{BrokerError, Count, ErrorKind, LookCost, Names, Pages, Result, Snapshot, Want, letters};
+use crate::broker::{BrokerError, ErrorKind, Result, Want};
 use crate::clock::Time;
 use crate::letter::{Facts, LetterId, Place, Position, RawLetter, TimeSource};
 
-/// Letters of a page, and bytes at which a page ends.
-const PAGE: (usize, usize) = (2_000, 4 * 1024 * 1024);
 /// A broker that sends nothing for this long while records are missing.
 pub(super) const SILENCE: Duration = Duration::from_secs(60);
 
@@ -95,7 +89,7 @@ impl Topic {
 
     /// Where each partition ends for those who read uncommitted records: beyond the last stable offset while a
     /// transaction is open.
-    async fn high_watermarks(&self, client: &Client) -> Result<Vec<i64>> {
+    pub(super) async fn high_watermarks(&self, client: &Client) -> Result<Vec<i64>> {
         let (client, name, partitions) = (client.clone(), self.name.clone(), self.partitions);
         super::roles::blocking(move || {
             let action = format!("read the offsets of {name}");
@@ -386,185 +380,4 @@ fn quiet(consumer: &BaseConsumer<Heard>, topic: &str, partition: i32) {
     list.add_partition(topic, partition);
     // What comes all the same is stepped over.
     let _ = consumer.pause(&list);
-}
-
-/// What is said of a letter that a mark hides.
-pub(super) const MOVED: &str = "an earlier run";
-
-/// A look.
-pub(super) struct Look {
-    reading: Option<Reading>,
-    topic: Arc<Topic>,
-    snapshot: Snapshot,
-    want: Want,
-    marks: Arc<Marks>,
-    /// Lent to the thread that reads a page.
-    pointers: Option<Pointers>,
-    unseen: Vec<String>,
-    read: u64,
-    hidden: u64,
-}
-
-impl Look {
-    /// `newest`: only the end of each partition is read, as far back as so many open letters reach.
-    pub(super) async fn open(
-        client: &Client,
-        topic: Topic,
-        (want, newest): (Want, Option<u64>),
-        marks: Marks,
-        pointers: Pointers,
-    ) -> Result<Self> {
-        let extents = topic.extents(client).await?;
-        let all: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
-        let hidden = if want.moved { 0 } else { marks.within(&extents) };
-        let most = u64::try_from(all).unwrap_or(0).saturating_sub(hidden);
-        let name = topic.name.clone();
-        // K31: what stands behind an open transaction is not stable yet; the look says that it stops before it.
-        let mut unseen = Vec::new();
-        let mut behind = 0;
-        for (extent, high) in extents.iter().zip(topic.high_watermarks(client).await?) {
-            if high > extent.end {
-                let more = high - extent.end;
-                behind += u64::try_from(more).unwrap_or(0);
-                unseen.push(format!(
-                    "a transaction is open in partition {} of {name} from offset {}: up to {more} records from there on",
-                    extent.partition, extent.end
-                ));
-            }
-        }
-        let ends: Vec<String> = extents
-            .iter()
-            .map(|extent| format!("{}:{}-{}", extent.partition, extent.low, extent.end))
-            .collect();
-        let snapshot = Snapshot {
-            queue: name.clone(),
-            identity: format!("{}/{}", topic.id, ends.join(",")),
-            place: topic.id.clone(),
-            taken_at: client.clock.now(),
-            count: Count::AtMost(most),
-            unseen: (behind > 0).then_some(behind),
-        };
-        let (extents, marks) = match newest {
-            None => (extents, marks),
-            Some(most) => {
-                let (client, topic) = (client.clone(), topic.clone());
-                super::roles::blocking(move || {
-                    let ends = super::spot::ends(&client, &topic, extents, most, |place| {
-                        !want.moved && marks.has(place)
-                    })?;
-                    Ok((ends, marks))
-                })
-                .await?
-            }
-        };
-        let reading = Reading::begin(client, &name, &extents, "read_committed")?;
-        Ok(Self {
-            reading: Some(reading),
-            topic: Arc::new(topic),
-            snapshot,
-            want,
-            marks: Arc::new(marks),
-            pointers: Some(pointers),
-            unseen,
-            read: 0,
-            hidden: 0,
-        })
-    }
-}
-
-impl Look {
-    /// At these extents of a topic, as they are.
-    pub(super) fn of(
-        client: &Client,
-        topic: Topic,
-        extents: Vec<Extent>,
-        want: Want,
-        names: &Names,
-    ) -> Result<Self> {
-        let all: i64 = extents.iter().map(|extent| (extent.end - extent.low).max(0)).sum();
-        let snapshot = Snapshot {
-            queue: topic.name.clone(),
-            identity: topic.id.clone(),
-            place: topic.id.clone(),
-            taken_at: client.clock.now(),
-            count: Count::AtMost(u64::try_from(all).unwrap_or(0)),
-            unseen: None,
-        };
-        Ok(Self {
-            reading: Some(Reading::begin(client, &topic.name, &extents, "read_committed")?),
-            topic: Arc::new(topic),
-            snapshot,
-            want,
-            marks: Arc::default(),
-            pointers: Some(Pointers::new(client, names)),
-            unseen: Vec::new(),
-            read: 0,
-            hidden: 0,
-        })
-    }
-}
-
-#[async_trait]
-impl Pages for Look {
-    fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    async fn next(&mut self) -> Result<Vec<RawLetter>> {
-        let Some(mut reading) = self.reading.take() else { return Ok(Vec::new()) };
-        let Some(mut pointers) = self.pointers.take() else { return Ok(Vec::new()) };
-        let (topic, want, marks) = (Arc::clone(&self.topic), self.want, Arc::clone(&self.marks));
-        let done = tokio::task::spawn_blocking(move || {
-            let client = reading.client.clone();
-            let (mut page, mut bytes, mut read, mut hidden) = (Vec::new(), 0usize, 0u64, 0u64);
-            let mut silent = std::time::Instant::now();
-            let mut ended = false;
-            while page.len() < PAGE.0 && bytes < PAGE.1 {
-                match reading.step(Duration::from_millis(100))? {
-                    Step::End => {
-                        ended = true;
-                        break;
-                    }
-                    Step::Nothing if silent.elapsed() > SILENCE => {
-                        return Err(client.silence(&format!("read {}", topic.name)));
-                    }
-                    Step::Nothing => {}
-                    Step::Record(record) => {
-                        silent = std::time::Instant::now();
-                        read += 1;
-                        let place = Place { partition: record.partition(), offset: record.offset() };
-                        let moved = marks.has(place);
-                        if moved && !want.moved {
-                            hidden += 1;
-                            continue;
-                        }
-                        let mut letter = letter(&topic, &record, want);
-                        letter.facts.moved_by = moved.then(|| MOVED.to_owned());
-                        pointers.follow(&mut letter, want)?;
-                        bytes += usize::try_from(letter.size()).unwrap_or(0);
-                        page.push(letter);
-                    }
-                }
-            }
-            Ok((page, read, hidden, (!ended).then_some(reading), pointers))
-        });
-        let (page, read, hidden, reading, pointers) =
-            done.await.map_err(|error| BrokerError::new(ErrorKind::Other, "read", error.to_string()))??;
-        self.read += read;
-        self.hidden += hidden;
-        self.reading = reading;
-        self.pointers = Some(pointers);
-        Ok(page)
-    }
-
-    async fn close(mut self: Box<Self>) -> Result<LookCost> {
-        let gone = self.pointers.as_ref().map_or(0, Pointers::gone);
-        if gone > 0 {
-            self.unseen.push(format!(
-                "{} at a record, and it is gone: the source's retention took it",
-                letters(gone, "only points", "only point")
-            ));
-        }
-        Ok(LookCost { read: self.read, hidden: self.hidden, unseen: self.unseen, ..LookCost::default() })
-    }
 }

@@ -14,6 +14,8 @@ mod counting;
 #[cfg(feature = "kafka")]
 mod ears;
 #[cfg(feature = "kafka")]
+mod look;
+#[cfg(feature = "kafka")]
 mod marks;
 #[cfg(feature = "kafka")]
 mod murmur;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::browse::{self, Extent, Look, Topic};
+use super::browse::{self, Extent, Topic};
 use super::client::{Client, PATIENCE};
 use super::kind::KafkaKind;
+use super::look::{self, Look};
 use super::pointer::Pointers;
 use super::{counting, marks, murmur, provision, relocate, remarks, serve, spot};
 use crate::broker::{
@@ -239,7 +240,7 @@ impl Browse for Kafka {
         .await?;
         Ok(found.map(|mut letter| {
             let moved = marks.has(Place { partition, offset });
-            letter.facts.moved_by = moved.then(|| browse::MOVED.to_owned());
+            letter.facts.moved_by = moved.then(|| look::MOVED.to_owned());
             vec![letter]
         }))
     }

@@ -9,15 +9,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params};
-use tokio::sync::{mpsc, oneshot};
 
 use super::encoding::Room;
 use super::file::{Doing, Place};
 use super::queues::{self, Queue};
 use super::{Sqlite, blocking, kind, letters};
-use crate::broker::{
-    BrokerError, Browse, Count, Depth, Depths, ErrorKind, LookCost, Pages, Result, Snapshot, Want,
-};
+use crate::broker::ahead::Ahead;
+use crate::broker::{Browse, Count, Depth, Depths, LookCost, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
 use crate::letter::{Facts, LetterId, Message, RawLetter, TimeSource};
 use crate::topology::Channel;
@@ -352,8 +350,7 @@ impl Found {
 /// Where the next page comes from.
 enum Next {
     Idle(Box<Reader>),
-    /// Pages, and the end of the thread that reads them.
-    Reading(mpsc::Receiver<Result<Page>>, oneshot::Receiver<()>),
+    Reading(Ahead<Page>),
     Over,
 }
 
@@ -364,29 +361,6 @@ struct Look {
     next: Next,
 }
 
-/// Reads page after page, one of them ahead, until the end, an error, or nobody wants more.
-///
-/// On a new thread: the kernel puts that on an idle processor. One that waited for work wakes beside who woke it, and on
-/// machines whose processors share no cache the two take turns for the first milliseconds.
-fn read_ahead(mut reader: Box<Reader>) -> Result<Next> {
-    let (sender, receiver) = mpsc::channel(1);
-    let (ended, end) = oneshot::channel();
-    let action = format!("read {}", reader.queue.name);
-    let reading = std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
-        loop {
-            let page = reader.page();
-            let last = page.as_ref().map_or(true, |page| page.letters.is_empty());
-            if sender.blocking_send(page).is_err() || last {
-                break;
-            }
-        }
-        drop(reader);
-        drop(ended);
-    });
-    reading.map_err(|error| BrokerError::new(ErrorKind::Other, action, error.to_string()))?;
-    Ok(Next::Reading(receiver, end))
-}
-
 #[async_trait]
 impl Pages for Look {
     fn snapshot(&self) -> &Snapshot {
@@ -394,24 +368,20 @@ impl Pages for Look {
     }
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
-        if let Next::Idle(_) = self.next {
-            let Next::Idle(reader) = std::mem::replace(&mut self.next, Next::Over) else {
-                return Ok(Vec::new());
-            };
-            self.next = read_ahead(reader)?;
-        }
-        let Next::Reading(pages, _) = &mut self.next else { return Ok(Vec::new()) };
-        let page = pages.recv().await.unwrap_or_else(|| {
-            Err(BrokerError::new(
-                ErrorKind::Other,
-                format!("read {}", self.snapshot.queue),
-                "the look was cut off",
-            ))
-        });
-        if page.as_ref().map_or(true, |page| page.letters.is_empty()) {
+        let mut pages = match std::mem::replace(&mut self.next, Next::Over) {
+            Next::Idle(mut reader) => Ahead::begin(format!("read {}", self.snapshot.queue), move |_| {
+                let page = reader.page()?;
+                Ok((!page.letters.is_empty() || page.hidden > 0).then_some(page))
+            })?,
+            Next::Reading(pages) => pages,
+            Next::Over => return Ok(Vec::new()),
+        };
+        let page = pages.next().await;
+        self.next = Next::Reading(pages);
+        let Some(page) = page? else {
             self.next = Next::Over;
-        }
-        let page = page?;
+            return Ok(Vec::new());
+        };
         self.hidden += page.hidden;
         self.read += page.letters.len() as u64 + page.hidden;
         Ok(page.letters)
@@ -422,9 +392,8 @@ impl Pages for Look {
     }
 
     async fn close(self: Box<Self>) -> Result<LookCost> {
-        if let Next::Reading(pages, end) = self.next {
-            drop(pages);
-            let _ = end.await;
+        if let Next::Reading(pages) = self.next {
+            pages.end().await;
         }
         Ok(LookCost { read: self.read, hidden: self.hidden, ..LookCost::default() })
     }

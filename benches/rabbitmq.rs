@@ -4,7 +4,8 @@
 //! clock it counts CPU, of the program and of the server, which others on the machine do not change.
 //!
 //! `scripts/bench rabbitmq` starts the server and runs it. `REDRIVE_BENCH_LETTERS` (50,000),
-//! `REDRIVE_BENCH_ROUNDS` (5) make it smaller.
+//! `REDRIVE_BENCH_ROUNDS` (5) make it smaller. `REDRIVE_BENCH_PEERS` adds what moving costs with the client library
+//! alone; `REDRIVE_BENCH_EARLIER` names an earlier build of the program that runs in the same rounds, and nothing else.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod watched;
@@ -14,14 +15,31 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use lapin::options::{
-    BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
-    QueuePurgeOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
+    QueueDeclareOptions, QueuePurgeOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redrive");
 const GROUPS: usize = 5_000;
+/// A run of everything.
+const ALL: [&str; 14] = [
+    "run",
+    "orders",
+    "--limit",
+    "all",
+    "--reason",
+    "bench",
+    "-o",
+    "json",
+    "--stop-on-refail",
+    "off",
+    "--rate",
+    "unlimited",
+    "--confirm",
+    "orders",
+];
 
 fn number(name: &str, or: usize) -> usize {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(or)
@@ -36,6 +54,8 @@ async fn main() {
     println!("{letters} letters of 1 KiB, {GROUPS} groups, quorum to quorum, {rounds} rounds, alternating");
     println!("                                                CPU, us a letter: shovel    run");
     println!("shovel/s   engine/s   ratio   whole/s   ratio     server   server   own   ratio   peak MiB");
+    let peers = std::env::var_os("REDRIVE_BENCH_PEERS").is_some();
+    let earlier = std::env::var("REDRIVE_BENCH_EARLIER").ok();
     let (mut engine_ratios, mut whole_ratios, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
     let mut cpu_ratios = Vec::new();
     for round in 0..rounds {
@@ -43,49 +63,56 @@ async fn main() {
         let before = stage.server_cpu();
         let shovel = stage.shovel(letters).await;
         let shovel_cpu = stage.server_cpu().saturating_sub(before);
-        stage.fill("orders.dlq", letters).await;
-        let before = stage.server_cpu();
-        let run = stage.run(&[
-            "run",
-            "orders",
-            "--limit",
-            "all",
-            "--reason",
-            "bench",
-            "-o",
-            "json",
-            "--stop-on-refail",
-            "off",
-            "--rate",
-            "unlimited",
-            "--confirm",
-            "orders",
-        ]);
-        stage.assert_moved(&format!("run {round}"), letters).await;
-        let run_cpu = stage.server_cpu().saturating_sub(before);
-        let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-        let engine = Duration::from_millis(report["took_ms"].as_u64().unwrap());
+        if peers {
+            for mandatory in [false, true] {
+                stage.fill("orders.dlq", letters).await;
+                let (before, own) = (stage.server_cpu(), cpu("/proc/self/stat", 11));
+                let took = stage.moved_bare(letters, mandatory).await;
+                let own = cpu("/proc/self/stat", 11).saturating_sub(own);
+                let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / letters as f64;
+                println!(
+                    "{:>7.1} k/s: read, publish, confirm, acknowledge, nothing else{}: server {:.0}, own {:.0}",
+                    letters as f64 / took.as_secs_f64() / 1e3,
+                    if mandatory { ", mandatory" } else { "" },
+                    each(stage.server_cpu().saturating_sub(before)),
+                    each(own)
+                );
+            }
+        }
         let per_second = |took: Duration| letters as f64 / took.as_secs_f64();
         let of = |took: Duration| shovel.as_secs_f64() / took.as_secs_f64();
         let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / letters as f64;
-        let cpu_ratio = each(shovel_cpu) / (each(run_cpu) + each(run.cpu));
-        println!(
-            "{:>7.1} k  {:>7.1} k   {:>5.2}  {:>7.1} k   {:>5.2}   {:>8.0} {:>8.0} {:>5.0}   {:>5.2}   {:>8.1}",
-            per_second(shovel) / 1e3,
-            per_second(engine) / 1e3,
-            of(engine),
-            per_second(run.took) / 1e3,
-            of(run.took),
-            each(shovel_cpu),
-            each(run_cpu),
-            each(run.cpu),
-            cpu_ratio,
-            run.peak as f64 / 1024.0,
-        );
-        cpu_ratios.push(cpu_ratio);
-        engine_ratios.push(of(engine));
-        whole_ratios.push(of(run.took));
-        peaks.push(run.peak as f64 / 1024.0);
+        let programs = earlier.iter().map(String::as_str).chain([PROGRAM]);
+        for program in programs {
+            stage.fill("orders.dlq", letters).await;
+            let before = stage.server_cpu();
+            let run = stage.run_by(program, &ALL);
+            stage.assert_moved(&format!("run {round}"), letters).await;
+            let run_cpu = stage.server_cpu().saturating_sub(before);
+            let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+            let engine = Duration::from_millis(report["took_ms"].as_u64().unwrap());
+            let cpu_ratio = each(shovel_cpu) / (each(run_cpu) + each(run.cpu));
+            println!(
+                "{:>7.1} k  {:>7.1} k   {:>5.2}  {:>7.1} k   {:>5.2}   {:>8.0} {:>8.0} {:>5.0}   {:>5.2}   {:>8.1}{}",
+                per_second(shovel) / 1e3,
+                per_second(engine) / 1e3,
+                of(engine),
+                per_second(run.took) / 1e3,
+                of(run.took),
+                each(shovel_cpu),
+                each(run_cpu),
+                each(run.cpu),
+                cpu_ratio,
+                run.peak as f64 / 1024.0,
+                if program == PROGRAM { "" } else { "  earlier" },
+            );
+            if program == PROGRAM {
+                cpu_ratios.push(cpu_ratio);
+                engine_ratios.push(of(engine));
+                whole_ratios.push(of(run.took));
+                peaks.push(run.peak as f64 / 1024.0);
+            }
+        }
     }
     println!(
         "medians: engine {:.2} of the shovel, start to exit with the look before it {:.2}, by CPU {:.2}, {:.1} MiB\n",
@@ -94,6 +121,9 @@ async fn main() {
         median(&mut cpu_ratios),
         median(&mut peaks)
     );
+    if earlier.is_some() {
+        return stage.end();
+    }
 
     stage.fill("orders.dlq", letters).await;
     let ids: Vec<String> = (0..100).map(|n| format!("id = ev-{}", n * letters / 100 + 7)).collect();
@@ -298,6 +328,43 @@ impl Stage {
         took
     }
 
+    /// What moving costs with the client library and nothing else: no order, no record, no look before.
+    async fn moved_bare(&self, letters: usize, mandatory: bool) -> Duration {
+        const WINDOW: u16 = 1_000;
+        let begun = Instant::now();
+        let channel = self.connection.create_channel().await.unwrap();
+        channel.basic_qos(2 * WINDOW, BasicQosOptions::default()).await.unwrap();
+        let options = BasicConsumeOptions::default();
+        let consume =
+            channel.basic_consume("orders.dlq".into(), "bare".into(), options, FieldTable::default());
+        let mut consumer = consume.await.unwrap();
+        let mut left = letters;
+        while left > 0 {
+            let window = left.min(usize::from(WINDOW));
+            let mut confirms = Vec::with_capacity(window);
+            let mut last = 0;
+            for _ in 0..window {
+                let delivery = consumer.next().await.unwrap().unwrap();
+                last = delivery.delivery_tag;
+                let options = BasicPublishOptions { mandatory, immediate: false };
+                let (body, properties) = (&delivery.data, delivery.properties);
+                let publish =
+                    self.channel.basic_publish("".into(), "orders".into(), options, body, properties);
+                confirms.push(publish.await.unwrap());
+            }
+            for confirm in confirms {
+                assert!(confirm.await.unwrap().is_ack());
+            }
+            channel.basic_ack(last, BasicAckOptions { multiple: true }).await.unwrap();
+            left -= window;
+        }
+        self.until("orders", letters).await;
+        let took = begun.elapsed();
+        channel.close(200, "ok".into()).await.unwrap();
+        self.until("orders.dlq", 0).await;
+        took
+    }
+
     /// The peer of a look: consumers that hold everything and give it back by closing their channel.
     async fn bare(&self, letters: usize) -> Duration {
         let begun = Instant::now();
@@ -329,9 +396,13 @@ impl Stage {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_by(PROGRAM, arguments)
+    }
+
+    fn run_by(&self, program: &str, arguments: &[&str]) -> Ran {
         let before = cpu("/proc/self/stat", 13);
         let begun = Instant::now();
-        let mut child = Command::new(PROGRAM)
+        let mut child = Command::new(program)
             .args(arguments)
             .current_dir(self.folder.path())
             .env("REDRIVE_LEDGER", self.folder.path().join("ledger.db"))

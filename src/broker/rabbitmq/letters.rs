@@ -27,6 +27,8 @@ pub(super) struct Held {
     pub equal: Option<(Identity, u32)>,
     /// The letter.
     pub letter: RawLetter,
+    /// The same as it was kept by a look.
+    pub packed: Option<Bytes>,
 }
 
 impl Letters {
@@ -87,6 +89,6 @@ impl Letters {
                 ..Facts::default()
             },
         };
-        Held { tag, returned: returned.unwrap_or(0), equal, letter }
+        Held { tag, returned: returned.unwrap_or(0), equal, letter, packed: None }
     }
 }

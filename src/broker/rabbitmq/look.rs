@@ -9,6 +9,7 @@ use super::feed::Feed;
 use super::letters::{Held, Letters};
 use super::reading::Left;
 use super::rescue;
+use super::shelf::Shelf;
 use super::state::QueueType;
 use super::version::Version;
 use crate::broker::{BrokerError, ErrorKind, Holding, LookCost, Pages, Result, Snapshot, Want, letters};
@@ -20,8 +21,6 @@ const PAGE: usize = 1_000;
 const PAGE_BYTES: u64 = 4 * 1024 * 1024;
 /// A look stops short when a letter has no more than this many returns left.
 const SPARE: u32 = 2;
-/// Most bytes of letters at hand for a run.
-const AT_HAND: u64 = 4 * 1024 * 1024;
 
 /// One look.
 pub(super) struct Look {
@@ -45,9 +44,8 @@ pub(super) struct Look {
 /// Letters at hand for a run that goes on from this look.
 #[derive(Default)]
 pub(super) struct AtHand {
-    letters: VecDeque<Held>,
-    bytes: u64,
-    /// Too many for memory: such a run reads them again.
+    letters: Shelf,
+    /// No room for all: such a run reads them again.
     too_many: bool,
     /// The last ones given out, without what they hold: any of them may be asked for yet.
     shown: VecDeque<Shown>,
@@ -75,15 +73,12 @@ impl AtHand {
             self.shown.pop_front();
         }
         let shown = self.shown.pop_front().filter(|shown| shown.arrival == letter.arrival);
-        self.bytes += letter.size() + 512;
-        match shown {
-            Some(Shown { tag, returned, equal, .. }) if self.bytes <= AT_HAND => {
-                self.letters.push_back(Held { tag, returned, equal, letter });
-            }
-            _ => {
-                self.too_many = true;
-                self.letters = VecDeque::new();
-            }
+        let kept = shown.is_some_and(|Shown { tag, returned, equal, .. }| {
+            self.letters.put(&Held { tag, returned, equal, letter, packed: None })
+        });
+        if !kept {
+            self.too_many = true;
+            self.letters = Shelf::default();
         }
     }
 }
@@ -149,6 +144,9 @@ impl Pages for Look {
         if at_hand.is_empty() || self.state.stopped_at.is_some() || !self.feed.alive() {
             return Ok((self.close().await?, None));
         }
+        let Ok(at_hand) = at_hand.taken(&self.snapshot.queue) else {
+            return Ok((self.close().await?, None));
+        };
         let cost = self.cost();
         let Self { link, feed, letters, snapshot, version, limit, .. } = *self;
         let left = Left::of((link, feed, letters), at_hand, &snapshot.queue, limit, version);

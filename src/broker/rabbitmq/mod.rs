@@ -42,6 +42,8 @@ mod routes;
 #[cfg(feature = "rabbitmq")]
 mod settings;
 #[cfg(feature = "rabbitmq")]
+mod shelf;
+#[cfg(feature = "rabbitmq")]
 mod state;
 #[cfg(feature = "rabbitmq")]
 mod stream;

@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
@@ -129,30 +129,29 @@ impl Publisher {
     }
 
     async fn window(&mut self, link: &Link, batch: &[Outgoing]) -> Vec<Result<Published>> {
+        // All are made ready before the first is handed over: the client library writes what lies there, and if it
+        // lies there one by one, each letter is a packet of its own for both sides.
         let mut tried = Vec::with_capacity(batch.len());
-        let mut sent = Vec::with_capacity(batch.len());
+        let mut ready = Vec::with_capacity(batch.len());
         for one in batch {
             match self.prepare(one) {
                 Err(error) => tried.push(Tried::Refused(error)),
-                Ok(Ready { exchange, key, properties, body }) => {
-                    let publish = self.channel.basic_publish(
-                        exchange,
-                        key,
-                        BasicPublishOptions { mandatory: true, immediate: false },
-                        body,
-                        properties,
-                    );
-                    // The frame is queued at the first poll, so order stands; waiting for each to be written
-                    // would cost a wake-up per letter.
-                    let mut publish: Sending<'_> = Box::pin(publish);
-                    let first = std::future::poll_fn(|cx| Poll::Ready(publish.as_mut().poll(cx))).await;
-                    tried.push(Tried::Sent(sent.len()));
-                    sent.push(match first {
-                        Poll::Ready(written) => State::Written(written),
-                        Poll::Pending => State::Writing(publish),
-                    });
+                Ok(one) => {
+                    tried.push(Tried::Sent(ready.len()));
+                    ready.push(one);
                 }
             }
+        }
+        let mut sent = Vec::with_capacity(ready.len());
+        for Ready { exchange, key, properties, body } in ready {
+            let options = BasicPublishOptions { mandatory: true, immediate: false };
+            let publish = self.channel.basic_publish(exchange, key, options, body, properties);
+            // The frame is queued at the first poll, so order stands; nobody is to be woken by each.
+            let mut publish: Sending<'_> = Box::pin(publish);
+            sent.push(match publish.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(written) => State::Written(written),
+                Poll::Pending => State::Writing(publish),
+            });
         }
         let confirms = tokio::time::timeout(self.wait, answers(sent)).await;
         let verdicts = match confirms {
@@ -393,10 +392,11 @@ async fn confirming(link: &Link, target: &str) -> Result<Channel> {
     Ok(channel)
 }
 
-/// All confirms, in order of sending.
+/// All confirms, in order of sending. The last one is waited for first: by then the others are there as a rule, and
+/// nobody was woken by each.
 async fn answers(sent: Vec<State<'_>>) -> Vec<lapin::Result<Confirmation>> {
     let mut confirms = Vec::with_capacity(sent.len());
-    for state in sent {
+    for state in sent.into_iter().rev() {
         confirms.push(match state {
             State::Writing(publish) => publish.await,
             State::Written(written) => written,
@@ -409,6 +409,7 @@ async fn answers(sent: Vec<State<'_>>) -> Vec<lapin::Result<Confirmation>> {
             Err(error) => Err(error),
         });
     }
+    answers.reverse();
     answers
 }
 

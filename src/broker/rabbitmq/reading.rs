@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use super::connect::Link;
 use super::feed::Feed;
 use super::letters::{Held, Letters};
 use super::rescue;
+use super::shelf::{self, Kept};
 use super::version::Version;
 use crate::broker::{Holding, Result};
 use crate::letter::RawLetter;
@@ -26,7 +28,9 @@ pub(super) struct Reading {
     pub out: HashMap<u64, Out>,
     /// Letters that it gave back: held until the end, and given out again if they are wanted again.
     pub released: BTreeMap<u64, Out>,
-    /// Read, and not asked for yet.
+    /// Read by the look before, and not asked for yet.
+    kept: Kept,
+    /// Read since, and not asked for yet.
     pub waiting: VecDeque<Held>,
     /// Letters that would not survive being given back.
     pub at_limit: BTreeMap<u64, RawLetter>,
@@ -36,7 +40,32 @@ pub(super) struct Reading {
 pub(super) struct Out {
     pub seq: u64,
     pub claim: u64,
-    pub letter: RawLetter,
+    pub again: Again,
+}
+
+/// A letter, if it is to be given out once more.
+pub(super) enum Again {
+    Whole(Box<RawLetter>),
+    Packed(Bytes),
+}
+
+impl Again {
+    /// The letter.
+    pub fn letter(self, queue: &Arc<str>) -> Option<RawLetter> {
+        match self {
+            Self::Whole(letter) => Some(*letter),
+            Self::Packed(packed) => Some(shelf::unpack(&packed, queue)?.letter),
+        }
+    }
+}
+
+impl From<&mut Held> for Again {
+    fn from(held: &mut Held) -> Self {
+        match held.packed.take() {
+            Some(packed) => Self::Packed(packed),
+            None => Self::Whole(Box::new(held.letter.clone())),
+        }
+    }
 }
 
 impl Reading {
@@ -49,9 +78,21 @@ impl Reading {
             letters,
             claimed: HashSet::new(),
             out: HashMap::new(),
+            kept: Kept::default(),
             waiting: VecDeque::new(),
             released: BTreeMap::new(),
             at_limit: BTreeMap::new(),
+        }
+    }
+
+    /// The next letter that is read already.
+    ///
+    /// # Errors
+    /// It cannot be had any more.
+    pub fn at_hand(&mut self) -> Result<Option<Held>> {
+        match self.kept.next()? {
+            Some(held) => Ok(Some(held)),
+            None => Ok(self.waiting.pop_front()),
         }
     }
 
@@ -114,12 +155,12 @@ impl Left {
     /// `at_hand` in the queue's order; no letter is at the delivery limit.
     pub fn of(
         (link, feed, letters): (Arc<Link>, Feed, Letters),
-        at_hand: VecDeque<Held>,
+        at_hand: Kept,
         queue: &str,
         limit: Option<u32>,
         version: Version,
     ) -> Self {
-        let reading = Reading { own_link: false, waiting: at_hand, ..Reading::of(link, feed, letters) };
+        let reading = Reading { own_link: false, kept: at_hand, ..Reading::of(link, feed, letters) };
         Self { reading, queue: queue.to_owned(), limit, version }
     }
 

@@ -15,7 +15,7 @@ use super::letters::{Held, Letters};
 use super::look::Look;
 use super::management::Management;
 use super::publish::Publisher;
-use super::reading::{Left, Out, Reading};
+use super::reading::{Again, Left, Out, Reading};
 use super::refused::{answer, code, failed, reply_code};
 use super::routes;
 use super::settings::Settings;
@@ -205,20 +205,26 @@ impl Mover for Run {
         let own = format!("{}/", self.task.run);
         let mut claims = Claims::default();
         let mut refailed: Vec<u64> = Vec::new();
-        let mut got: Vec<(u64, u64, RawLetter)> = Vec::new();
+        let mut got: Vec<(u64, u64, RawLetter)> = Vec::with_capacity(ask.limit);
         self.claims += 1;
         let claim = self.claims;
         let next: HashMap<&Position, u64> =
             ask.next.iter().map(|wanted| (&wanted.position, wanted.seq)).collect();
+        let queue: Arc<str> = self.queue.as_str().into();
         let reading = self.reading().await?;
         for wanted in ask.next.iter().take(ask.limit) {
             let again = reading.released.iter().find(|(_, out)| out.seq == wanted.seq).map(|(tag, _)| *tag);
-            if let Some((tag, out)) = again.and_then(|tag| Some((tag, reading.released.remove(&tag)?))) {
-                got.push((out.seq, tag, out.letter));
+            if let Some(tag) = again
+                && let Some(Out { seq, again, .. }) = reading.released.remove(&tag)
+                && let Some(letter) = again.letter(&queue)
+            {
+                let again = Again::Whole(Box::new(letter.clone()));
+                reading.out.insert(tag, Out { seq, claim, again });
+                got.push((seq, tag, letter));
             }
         }
         while got.len() < ask.limit {
-            let held = match reading.waiting.pop_front() {
+            let mut held = match reading.at_hand()? {
                 Some(held) => held,
                 None => {
                     let Some(delivery) = reading.feed.next().await? else {
@@ -235,15 +241,13 @@ impl Mover for Run {
             };
             if let Some(seq) = Self::wanted(ask, &next, &held, most, &reading.claimed) {
                 reading.claimed.insert(seq);
+                reading.out.insert(held.tag, Out { seq, claim, again: Again::from(&mut held) });
                 got.push((seq, held.tag, held.letter));
             }
         }
         if claims.exhausted {
             let open = ask.next.iter().filter(|wanted| !reading.claimed.contains(&wanted.seq));
             claims.missing = open.map(|wanted| (wanted.seq, Missing::NotSeen)).collect();
-        }
-        for (seq, tag, letter) in &got {
-            reading.out.insert(*tag, Out { seq: *seq, claim, letter: letter.clone() });
         }
         for (seq, _, letter) in &got {
             self.publisher.learn(*seq, letter);

@@ -318,7 +318,7 @@ fn put_value(hash: &mut sha2::Sha256, value: &Value) {
 }
 
 /// One byte per type, so that 1 as a byte and 1 as a long are two things.
-fn tag(value: &Value) -> u8 {
+pub(super) fn tag(value: &Value) -> u8 {
     match value {
         Value::Null => 0,
         Value::Bytes(_) => 1,
@@ -343,11 +343,11 @@ fn tag(value: &Value) -> u8 {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::proof::mutation::planted;
 
-    fn every_type() -> Vec<Value> {
+    pub fn every_type() -> Vec<Value> {
         let mut values = vec![
             Value::Null,
             Value::from_bytes(vec![0xff, 0xfe, 0]),

@@ -102,15 +102,75 @@ async fn what_no_run_takes_goes_back_in_order() {
         let (_, left) = held(&*broker, |at| at.is_multiple_of(100)).await;
         left.unwrap().give_back().await.unwrap();
         host.until("orders.dlq", 900).await;
-        // More than fit into memory: the run reads again.
+        // All of them, most in a file.
         let (_, left) = held(&*broker, |_| true).await;
-        assert!(left.is_none());
+        left.unwrap().give_back().await.unwrap();
         host.until("orders.dlq", 900).await;
         // Nothing to be sent.
         let (_, left) = held(&*broker, |_| false).await;
         assert!(left.is_none());
         host.until("orders.dlq", 900).await;
         assert!(host.texts("orders.dlq").await == sent, "{kind}: not in order");
+    }
+}
+
+/// More than is kept in memory: all of a large queue is read once, and sent as it was and in order.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_a_queue_is_sent_from_what_its_look_kept() {
+    let Some(server) = Server::get() else { return };
+    for kind in ["quorum", "classic"] {
+        let host = server.host().await;
+        let sent = host.fill_large(kind).await;
+        let broker = host.broker(false).await;
+        let (letters, mut left) = held(&*broker, |_| true).await;
+        let wanted = numbered(&letters);
+        let mut mover = broker.go_on(&channel(), &task("r1"), &mut left).await.unwrap();
+        // A claim that is given back comes again, as it was.
+        let first = claim(&mut *mover, &wanted[..2], 2).await.got;
+        mover.release(&first.iter().map(|one| one.receipt.clone()).collect::<Vec<_>>()).await.unwrap();
+        let mut settling = Vec::new();
+        for part in wanted.chunks(150) {
+            let claims = claim(&mut *mover, part, part.len()).await;
+            assert_eq!(claims.got.len(), part.len(), "{kind}: {:?}", claims.missing);
+            for claimed in &claims.got {
+                let looked = &letters[usize::try_from(claimed.seq).unwrap() - 1];
+                assert!(claimed.letter == *looked, "{kind}: {} is another", claimed.seq);
+            }
+            let batch: Vec<Outgoing> = claims.got.iter().map(|claimed| copy("r1", claimed)).collect();
+            let (published, settled) = mover.step(&batch, &settling).await;
+            assert!(published.iter().all(Result::is_ok), "{kind}");
+            assert!(settled.iter().all(|outcome| matches!(outcome, Settled::Settled)), "{kind}");
+            settling = batch.iter().map(|one| one.receipt.clone()).collect();
+        }
+        let settled = mover.settle(&settling).await;
+        assert!(settled.iter().all(|outcome| matches!(outcome, Settled::Settled)), "{kind}");
+        assert!(claim(&mut *mover, &[], 10).await.exhausted);
+        mover.end().await.unwrap();
+        host.until("orders.dlq", 0).await;
+        assert!(host.texts("orders").await == sent, "{kind}: not what was there, or not in order");
+    }
+}
+
+/// Where nothing can be written beside, the run reads its letters from the queue again.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_folder_for_temporary_files_the_queue_is_read_twice() {
+    let Some(server) = Server::get() else { return };
+    for (folder, looks) in [("/nowhere/at/all", 2), ("", 1)] {
+        let stage = stage(&server, 1).await;
+        for n in 0..40u8 {
+            let properties = lapin::BasicProperties::default().with_message_id(format!("large-{n}").into());
+            stage.host.send("orders.dlq", &vec![n; 40_000], properties).await;
+        }
+        let run = ["run", "orders", "--where", "not id = ev-0", "--limit", "all", "--rate", "500/s"];
+        let mut command =
+            stage.command(&[&run[..], &["--order", "none", "--reason", "test", "--yes"]].concat());
+        if !folder.is_empty() {
+            command.env("TMPDIR", folder);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(returned(&stage.host).await, [looks], "{folder}: {output:?}");
+        stage.host.until("orders", 40).await;
     }
 }
 

@@ -14,7 +14,7 @@ use super::encoding::Room;
 use super::file::{Doing, Place};
 use super::queues::{self, Queue};
 use super::{Sqlite, blocking, kind, letters};
-use crate::broker::ahead::Ahead;
+use crate::broker::ahead::{Ahead, Asked};
 use crate::broker::{Browse, Count, Depth, Depths, LookCost, Pages, Result, Snapshot, Want};
 use crate::clock::Time;
 use crate::letter::{Facts, LetterId, Message, RawLetter, TimeSource};
@@ -153,9 +153,10 @@ impl Reader {
     }
 
     /// The next page; empty only at the end of the extent.
-    fn page(&mut self) -> Result<Page> {
+    fn page(&mut self, asked: &Asked<'_, Page>) -> Result<Page> {
         let mut page = Page::default();
-        while page.letters.is_empty() && self.after < self.last {
+        // Of many letters all may be hidden: nobody may want to hear that any more.
+        while page.letters.is_empty() && self.after < self.last && asked.still() {
             self.fill(&mut page).doing(|| format!("read {}", self.queue.name))?;
         }
         Ok(page)
@@ -369,8 +370,8 @@ impl Pages for Look {
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
         let mut pages = match std::mem::replace(&mut self.next, Next::Over) {
-            Next::Idle(mut reader) => Ahead::begin(format!("read {}", self.snapshot.queue), move |_| {
-                let page = reader.page()?;
+            Next::Idle(mut reader) => Ahead::begin(format!("read {}", self.snapshot.queue), move |asked| {
+                let page = reader.page(&asked)?;
                 Ok((!page.letters.is_empty() || page.hidden > 0).then_some(page))
             })?,
             Next::Reading(pages) => pages,

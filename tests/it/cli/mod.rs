@@ -14,6 +14,7 @@ mod provisioning;
 mod refused;
 pub mod screen;
 mod secrets;
+#[cfg(any(feature = "kafka", feature = "rabbitmq", feature = "sqs"))]
 mod waiting;
 
 #[allow(unused_imports, reason = "named by tests that keep a run")]

@@ -7,6 +7,8 @@
 //! large or relay.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "watched/redrive.rs"]
+mod asked;
 mod watched;
 
 use std::collections::HashMap;
@@ -106,22 +108,7 @@ impl Bench {
             self.renew(&folder, dlq);
             let ran = self.redrive(
                 &folder,
-                &[
-                    "run",
-                    "orders",
-                    "--limit",
-                    "all",
-                    "--reason",
-                    "bench",
-                    "-o",
-                    "json",
-                    "--stop-on-refail",
-                    "off",
-                    "--rate",
-                    "unlimited",
-                    "--confirm",
-                    "orders",
-                ],
+                &[&asked::RUN[..], &["--rate", "unlimited", "--confirm", "orders"]].concat(),
             );
             let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             assert_eq!(report["counts"]["moved"].as_u64(), Some(self.letters as u64), "{}", ran.out);

@@ -8,6 +8,8 @@
 //! alone; `REDRIVE_BENCH_EARLIER` names an earlier build of the program that runs in the same rounds, and nothing else.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "watched/redrive.rs"]
+mod asked;
 mod watched;
 
 use std::process::{Command, Stdio};
@@ -23,23 +25,6 @@ use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redrive");
 const GROUPS: usize = 5_000;
-/// A run of everything.
-const ALL: [&str; 14] = [
-    "run",
-    "orders",
-    "--limit",
-    "all",
-    "--reason",
-    "bench",
-    "-o",
-    "json",
-    "--stop-on-refail",
-    "off",
-    "--rate",
-    "unlimited",
-    "--confirm",
-    "orders",
-];
 
 fn number(name: &str, or: usize) -> usize {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(or)
@@ -86,7 +71,10 @@ async fn main() {
         for program in programs {
             stage.fill("orders.dlq", letters).await;
             let before = stage.server_cpu();
-            let run = stage.run_by(program, &ALL);
+            let run = stage.run_by(
+                program,
+                &[&asked::RUN[..], &["--rate", "unlimited", "--confirm", "orders"]].concat(),
+            );
             stage.assert_moved(&format!("run {round}"), letters).await;
             let run_cpu = stage.server_cpu().saturating_sub(before);
             let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();

@@ -6,6 +6,8 @@
 //! files for a profiler.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "watched/redrive.rs"]
+mod asked;
 #[path = "watched/cpu.rs"]
 mod cpu;
 mod watched;
@@ -271,18 +273,7 @@ fn bare(letters: usize, page: u32) -> Duration {
 fn run(folder: &Path, flags: &[&str]) -> Sent {
     let begun = Instant::now();
     let mut child = Command::new(PROGRAM)
-        .args([
-            "run",
-            "orders",
-            "--limit",
-            "all",
-            "--reason",
-            "bench",
-            "-o",
-            "json",
-            "--stop-on-refail",
-            "off",
-        ])
+        .args(asked::RUN)
         .args(flags)
         .current_dir(folder)
         .env("REDRIVE_LEDGER", folder.join("ledger.db"))

@@ -11,14 +11,9 @@ mod allocator {
     #[global_allocator]
     static JEMALLOC: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-    /// Text that C reads up to its zero, where it looks for it.
-    #[repr(transparent)]
-    pub struct Settings(#[allow(dead_code)] &'static u8);
-
     // Two arenas: a run has three or four threads at work at once. Threads keep no pieces above 4 KiB, and what is free goes
-    // back to the system after a tenth of a second: memory stays what a run needs.
+    // back to the system after a tenth of a second: memory stays what a run needs. C reads it up to its zero.
     #[allow(unsafe_code)]
     #[unsafe(export_name = "malloc_conf")]
-    pub static SETTINGS: Settings =
-        Settings(&b"narenas:2,lg_tcache_max:12,dirty_decay_ms:100,muzzy_decay_ms:0\0"[0]);
+    pub static SETTINGS: &[u8; 63] = b"narenas:2,lg_tcache_max:12,dirty_decay_ms:100,muzzy_decay_ms:0\0";
 }

@@ -20,20 +20,13 @@ pub(super) const MOVED: &str = "an earlier run";
 
 /// A look.
 pub(super) struct Look {
-    next: Next,
+    pages: Ahead<Page>,
     snapshot: Snapshot,
     unseen: Vec<String>,
     read: u64,
     hidden: u64,
     /// Letters that only point at a record that is gone.
     gone: u64,
-}
-
-/// Where the next page comes from.
-enum Next {
-    Idle(Box<Reader>),
-    Reading(Ahead<Page>),
-    Over,
 }
 
 /// Reads pages.
@@ -88,6 +81,13 @@ impl Reader {
         }
         page.gone = self.pointers.gone();
         Ok(page)
+    }
+
+    fn pages(mut self) -> Ahead<Page> {
+        Ahead::of(format!("read {}", self.topic.name), move |asked| {
+            let page = self.page(&asked)?;
+            Ok((page.read > 0).then_some(page))
+        })
     }
 }
 
@@ -145,8 +145,8 @@ impl Look {
         };
         let reading = Reading::begin(client, &name, &extents, "read_committed")?;
         let client = client.clone();
-        let reader = Reader { reading, client, topic, want, marks, pointers };
-        Ok(Self { next: Next::Idle(Box::new(reader)), snapshot, unseen, read: 0, hidden: 0, gone: 0 })
+        let pages = Reader { reading, client, topic, want, marks, pointers }.pages();
+        Ok(Self { pages, snapshot, unseen, read: 0, hidden: 0, gone: 0 })
     }
 }
 
@@ -170,9 +170,8 @@ impl Look {
         };
         let reading = Reading::begin(client, &topic.name, &extents, "read_committed")?;
         let (pointers, client, marks) = (Pointers::new(client, names), client.clone(), Marks::default());
-        let reader = Reader { reading, client, topic, want, marks, pointers };
-        let next = Next::Idle(Box::new(reader));
-        Ok(Self { next, snapshot, unseen: Vec::new(), read: 0, hidden: 0, gone: 0 })
+        let pages = Reader { reading, client, topic, want, marks, pointers }.pages();
+        Ok(Self { pages, snapshot, unseen: Vec::new(), read: 0, hidden: 0, gone: 0 })
     }
 }
 
@@ -183,31 +182,16 @@ impl Pages for Look {
     }
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
-        let mut pages = match std::mem::replace(&mut self.next, Next::Over) {
-            Next::Idle(mut reader) => Ahead::begin(format!("read {}", self.snapshot.queue), move |asked| {
-                let page = reader.page(&asked)?;
-                Ok((page.read > 0).then_some(page))
-            })?,
-            Next::Reading(pages) => pages,
-            Next::Over => return Ok(Vec::new()),
-        };
-        loop {
-            let page = match pages.next().await {
-                Ok(Some(page)) => page,
-                ended => {
-                    pages.end().await;
-                    return ended.map(|_| Vec::new());
-                }
-            };
+        while let Some(page) = self.pages.next().await? {
             self.read += page.read;
             self.hidden += page.hidden;
             self.gone = page.gone;
             // All that was read may be hidden: that is no end.
             if !page.letters.is_empty() {
-                self.next = Next::Reading(pages);
                 return Ok(page.letters);
             }
         }
+        Ok(Vec::new())
     }
 
     fn reads_ahead(&self) -> bool {
@@ -215,9 +199,7 @@ impl Pages for Look {
     }
 
     async fn close(mut self: Box<Self>) -> Result<LookCost> {
-        if let Next::Reading(pages) = self.next {
-            pages.end().await;
-        }
+        self.pages.end().await;
         if self.gone > 0 {
             self.unseen.push(format!(
                 "{} at a record, and it is gone: the source's retention took it",

@@ -107,24 +107,16 @@ fn in_words(settings: &BTreeMap<String, String>) -> Option<String> {
     let counted = |name: &str, one: &str, many: &str| {
         settings.get(name).map(|n| if n == "1" { format!("1 {one}") } else { format!("{n} {many}") })
     };
-    let size: Vec<String> =
-        [counted(PARTITIONS, "partition", "partitions"), counted(REPLICATION, "replica", "replicas")]
-            .into_iter()
-            .flatten()
-            .collect();
-    let mut words = vec![size.join(" × ")];
-    words.extend(settings.get("retention.ms").map(|kept| match kept.parse() {
+    let size = [counted(PARTITIONS, "partition", "partitions"), counted(REPLICATION, "replica", "replicas")];
+    let size: Vec<String> = size.into_iter().flatten().collect();
+    let kept = settings.get("retention.ms").map(|kept| match kept.parse() {
         Ok(ms) => format!("retention {}", exact(Duration::from_millis(ms))),
         Err(_) => "kept for ever".to_owned(),
-    }));
-    words.extend(
-        settings
-            .get("cleanup.policy")
-            .filter(|policy| *policy == "compact")
-            .cloned()
-            .map(|_| "compacted".to_owned()),
-    );
-    words.retain(|word| !word.is_empty());
+    });
+    let compacted = settings.get("cleanup.policy").is_some_and(|policy| policy == "compact");
+    let words =
+        [(!size.is_empty()).then(|| size.join(" × ")), kept, compacted.then(|| "compacted".to_owned())];
+    let words: Vec<String> = words.into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 

@@ -24,7 +24,7 @@ use crate::topology::Channel;
 const PAGE: usize = 250;
 /// Letters of the first page. Each later one may have twice as many, so that work on the first begins at once.
 const FIRST_PAGE: usize = 30;
-/// A page ends once it holds this many bytes: four are in flight at a time, and small ones stay in a cache.
+/// A page ends once it holds this many bytes: three are in flight at a time, and small ones stay in a cache.
 const PAGE_BYTES: usize = 1 << 20;
 /// Pieces of memory in which texts of a page lie that had escapes.
 const ROOM: usize = 64 << 10;
@@ -38,13 +38,8 @@ impl Browse for Sqlite {
             let Some(db) = place.read()? else { return Err(place.absent()) };
             let queue = queues::get(&db, &name, &place.shown)?;
             let extent = Extent::take(&db, &queue, &place)?;
-            let reader = Reader::new(db, queue, &extent, want);
-            Ok(Box::new(Look {
-                snapshot: extent.snapshot,
-                read: 0,
-                hidden: 0,
-                next: Next::Idle(Box::new(reader)),
-            }) as Box<dyn Pages>)
+            let pages = Reader::new(db, queue, &extent, want).pages();
+            Ok(Box::new(Look { snapshot: extent.snapshot, read: 0, hidden: 0, pages }) as Box<dyn Pages>)
         })
         .await
     }
@@ -160,6 +155,13 @@ impl Reader {
             self.fill(&mut page).doing(|| format!("read {}", self.queue.name))?;
         }
         Ok(page)
+    }
+
+    fn pages(mut self) -> Ahead<Page> {
+        Ahead::of(format!("read {}", self.queue.name), move |asked| {
+            let page = self.page(&asked)?;
+            Ok((!page.letters.is_empty() || page.hidden > 0).then_some(page))
+        })
     }
 
     fn fill(&mut self, page: &mut Page) -> rusqlite::Result<()> {
@@ -348,18 +350,11 @@ impl Found {
     }
 }
 
-/// Where the next page comes from.
-enum Next {
-    Idle(Box<Reader>),
-    Reading(Ahead<Page>),
-    Over,
-}
-
 struct Look {
     snapshot: Snapshot,
     read: u64,
     hidden: u64,
-    next: Next,
+    pages: Ahead<Page>,
 }
 
 #[async_trait]
@@ -369,20 +364,7 @@ impl Pages for Look {
     }
 
     async fn next(&mut self) -> Result<Vec<RawLetter>> {
-        let mut pages = match std::mem::replace(&mut self.next, Next::Over) {
-            Next::Idle(mut reader) => Ahead::begin(format!("read {}", self.snapshot.queue), move |asked| {
-                let page = reader.page(&asked)?;
-                Ok((!page.letters.is_empty() || page.hidden > 0).then_some(page))
-            })?,
-            Next::Reading(pages) => pages,
-            Next::Over => return Ok(Vec::new()),
-        };
-        let page = pages.next().await;
-        self.next = Next::Reading(pages);
-        let Some(page) = page? else {
-            self.next = Next::Over;
-            return Ok(Vec::new());
-        };
+        let Some(page) = self.pages.next().await? else { return Ok(Vec::new()) };
         self.hidden += page.hidden;
         self.read += page.letters.len() as u64 + page.hidden;
         Ok(page.letters)
@@ -392,10 +374,8 @@ impl Pages for Look {
         true
     }
 
-    async fn close(self: Box<Self>) -> Result<LookCost> {
-        if let Next::Reading(pages) = self.next {
-            pages.end().await;
-        }
+    async fn close(mut self: Box<Self>) -> Result<LookCost> {
+        self.pages.end().await;
         Ok(LookCost { read: self.read, hidden: self.hidden, ..LookCost::default() })
     }
 }

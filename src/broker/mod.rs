@@ -273,8 +273,9 @@ pub trait Provision: Send + Sync {
         Ok(change)
     }
 
-    /// What is to be known of these channels' queues beside what would change, in words. Reads, creates nothing.
-    async fn remarks(&self, _channels: &[&Channel]) -> Result<Vec<String>> {
+    /// What is to be known of these channels' queues beside what would change, in words; `observed` is what
+    /// [`Provision::observe`] just said. Reads, creates nothing.
+    async fn remarks(&self, _channels: &[&Channel], _observed: &[Resource]) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 

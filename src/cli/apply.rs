@@ -128,15 +128,16 @@ async fn one(
     consent(ctx, args, plan, changes.len())?;
     let broker = ctx.open(loaded, plan.target.broker, true).await?;
     let failed = |error| CommandError::broker(plan.target.broker.name(), &error);
-    let again = observed(&*broker, &plan.target.channels).await.map_err(failed)?;
+    let (_, again) = observed(&*broker, &plan.target.channels).await.map_err(failed)?;
     unchanged(ctx, plan, again)?;
     let mut record = Record::begin(ctx, args, plan, &changes)?;
     let made = make(ctx, args, plan, &*broker, &changes, &mut record).await;
     record.end(ctx, made.as_ref().err())?;
     let made = made?;
+    let (_, changes) = observed(&*broker, &plan.target.channels).await.map_err(failed)?;
     let left = Planned {
         target: plan.target.clone(),
-        changes: observed(&*broker, &plan.target.channels).await.map_err(failed)?,
+        changes,
         remarks: Vec::new(),
         place: plan.place.clone(),
         accepted: Vec::new(),

@@ -39,14 +39,14 @@ pub(super) struct PlanData<'p> {
     remarks: &'p [String],
 }
 
-/// Looks at a broker and says what it would take.
+/// Looks at a broker: what is there, and what it would take.
 ///
 /// # Errors
 /// The broker's.
 pub(super) async fn observed(
     broker: &dyn Provision,
     channels: &[&Channel],
-) -> crate::broker::Result<Vec<Change>> {
+) -> crate::broker::Result<(Vec<Resource>, Vec<Change>)> {
     // In this order: what is wanted may follow what is there, the tiers' size limit the source's.
     let observed = broker.observe(channels).await?;
     let desired = broker.desired(channels);
@@ -57,7 +57,7 @@ pub(super) async fn observed(
             change => broker.judge(change).await?,
         });
     }
-    Ok(changes)
+    Ok((observed, changes))
 }
 
 impl Planned<'_> {
@@ -213,12 +213,12 @@ impl Context {
         for target in self.targets(loaded, None)? {
             let broker = self.open(loaded, target.broker, false).await?;
             let looking = observed(&*broker, &target.channels);
-            let changes = self
+            let (there, changes) = self
                 .answer_of(target.broker, broker.whereabouts(), looking)
                 .await
                 .map_err(|error| CommandError::broker(target.broker.name(), &error))?;
             // Who may not read the letters may plan all the same.
-            let remarks = broker.remarks(&target.channels).await.unwrap_or_default();
+            let remarks = broker.remarks(&target.channels, &there).await.unwrap_or_default();
             let place = broker.whereabouts().unwrap_or_else(|| target.broker.place());
             plans.push(Planned { target, changes, remarks, place, accepted: accepted.to_vec() });
         }

@@ -87,7 +87,7 @@ impl Provision for Kafka {
         Ok(provision::judge(change, lost, ordered))
     }
 
-    async fn remarks(&self, channels: &[&Channel]) -> Result<Vec<String>> {
+    async fn remarks(&self, channels: &[&Channel], _observed: &[Resource]) -> Result<Vec<String>> {
         let mut all = Vec::new();
         for channel in channels {
             all.extend(remarks::remarks(&self.client, channel, &names(channel)).await?);

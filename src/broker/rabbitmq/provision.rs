@@ -50,9 +50,9 @@ impl Provision for Client {
     }
 
     /// What was noticed of queues that are there: a plan row of one that is kept or changed has no room for it.
-    async fn remarks(&self, channels: &[&Channel]) -> Result<Vec<String>> {
-        let seen = self.observe(channels).await?;
-        Ok(seen.into_iter().filter_map(|queue| Some(format!("{}: {}", queue.name, queue.note?))).collect())
+    async fn remarks(&self, _channels: &[&Channel], observed: &[Resource]) -> Result<Vec<String>> {
+        let said = |queue: &Resource| Some(format!("{}: {}", queue.name, queue.note.as_ref()?));
+        Ok(observed.iter().filter_map(said).collect())
     }
 
     async fn observe(&self, channels: &[&Channel]) -> Result<Vec<Resource>> {

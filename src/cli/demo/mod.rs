@@ -105,7 +105,7 @@ fn prepare(folder: &Path) -> Result<PathBuf, CommandError> {
 async fn provision(decl: &BrokerDecl, open: &OpenContext, channels: &[&Channel]) -> Result<(), BrokerError> {
     let Some(kind) = kind_of(decl) else { return Ok(()) };
     let broker = kind.open(decl, open).await?;
-    for change in observed(&*broker, channels).await? {
+    for change in observed(&*broker, channels).await?.1 {
         if matches!(change, Change::Create { .. }) {
             broker.make(&change).await?;
         }

@@ -212,7 +212,8 @@ async fn r11_a_cycle_without_a_rejection_is_named_with_its_path() {
         "{notes:?}"
     );
     // Said below a plan too, where nothing of it is to be changed.
-    let remarks = broker.remarks(&[&channel()]).await.unwrap();
+    let seen = broker.observe(&[&channel()]).await.unwrap();
+    let remarks = broker.remarks(&[&channel()], &seen).await.unwrap();
     assert!(remarks.iter().any(|said| said.contains("cycle without rejection")), "{remarks:?}");
 }
 
@@ -250,7 +251,8 @@ async fn an_existing_source_gets_a_policy_and_nothing_else() {
         Change::Keep { resource } => assert!(resource.note.as_deref().unwrap().contains("management")),
         other => panic!("{other:?}"),
     }
-    let remarks = blind.remarks(&[&channel()]).await.unwrap();
+    let seen = blind.observe(&[&channel()]).await.unwrap();
+    let remarks = blind.remarks(&[&channel()], &seen).await.unwrap();
     assert!(
         remarks.iter().any(|said| said.starts_with("orders: ") && said.contains("management")),
         "{remarks:?}"

@@ -239,6 +239,15 @@ pub trait Relocate: Send + Sync {
         Ok(())
     }
 
+    /// Does no other run hold the dead-letter queue at the broker, as far as can be seen without taking its lock? Asked
+    /// before anybody is; [`Self::begin`] has the last word.
+    ///
+    /// # Errors
+    /// `Locked` names the holder.
+    async fn is_free(&self, _channel: &Channel, _take_over: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// Why the broker would not move this dead-letter queue by its own means, in words, all reasons: asked before anybody
     /// is, and before anything is recorded.
     async fn bulk_refusals(&self, _channel: &Channel) -> Result<Vec<String>> {

@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod frozen;
 mod help;
+mod holding;
 mod inspect;
 mod judging;
 mod left_open;

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::confirm::{Consent, Yes, typed_out};
-use super::sending::{
-    LEASE, ledger_error, ledger_path, lock, lowered, open_elsewhere, queue_key, rate, rate_text,
-};
+use super::holding::{is_free, lock};
+use super::sending::{LEASE, ledger_error, ledger_path, lowered, open_elsewhere, queue_key, rate, rate_text};
 use super::{Chosen, CommandError, Context, ExitCode, Outcome, signals};
 use crate::broker::{BrokerError, Bulk, BulkMover, BulkMoves, BulkState, ErrorKind};
 use crate::ledger::{Counts, Ledger, LedgerError, NewRun, RunState};
@@ -127,6 +126,8 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
         return Ok(ExitCode::Done);
     }
     const NOTHING: &str = "Nothing was sent.";
+    let at = ledger_path(asked.ledger)?;
+    is_free(ctx, &*broker, channel, &at, (&key, &names.dead_letter), asked.take_over).await?;
     let (title, command) = (chosen.title(), asked.typed.clone());
     let what = format!("{title} move all of {}, about {letters} letters,", names.dead_letter);
     if per_second.is_none() {
@@ -142,7 +143,6 @@ pub async fn run(ctx: &mut Context, asked: Asked<'_>) -> Outcome {
             .yes
             .consent(&mut ctx.ui, Consent { question, count: letters, noun, nothing: NOTHING, command })?;
     }
-    let at = ledger_path(asked.ledger)?;
     let told_ledger = |error: LedgerError| ledger_error(&at, &error);
     let mut ledger = Ledger::open(&at).map_err(told_ledger)?;
     let run = super::sending::new_run_id(ctx);

@@ -10,10 +10,11 @@ use super::behind::letters_behind;
 use super::confirm::{Consent, Yes};
 use super::ending::engine_error;
 use super::events::{aside_for, open_events};
+use super::holding::{is_free, lock};
 use super::run::{Percent, percent};
 use super::runs::one_run;
 use super::sending::{
-    LEASE, Ready, begin, finish, ledger_error, ledger_path, lock, lowered, may_send, queue_key, rate,
+    LEASE, Ready, begin, finish, ledger_error, ledger_path, lowered, may_send, queue_key, rate,
     target_is_there,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
@@ -335,11 +336,12 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
         target_is_there(&*broker, chosen, channel).await?;
         may_send(&*broker, chosen, channel, &command).await?;
     }
+    let key = queue_key(&loaded, chosen, &row.queue);
+    is_free(ctx, &*broker, channel, ledger.path(), (&key, &row.queue), args.take_over).await?;
     if !only_its_end {
         args.yes.consent(&mut ctx.ui, consent)?;
     }
     let events = open_events(ctx, args.events.as_deref(), &args.run)?;
-    let key = queue_key(&loaded, chosen, &row.queue);
     let owner = ctx.new_id(12);
     let lock = lock(ctx, &mut ledger, &key, &row.queue, &row.id, &owner, args.take_over)?;
     let task = Task {

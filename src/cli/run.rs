@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::confirm::Yes;
 use super::events::{aside_for, open_events};
 use super::frozen::{Frozen, who_moved};
+use super::holding::{is_free, lock};
 use super::judging::Judging;
 use super::left_open::{Looked, refuse_since};
 use super::native::Asked;
@@ -13,8 +14,8 @@ use super::passes::Passes;
 use super::run_consent::{Given, consent, consent_to_trim};
 use super::selecting::{Selecting, limit, selection_words};
 use super::sending::{
-    Earlier, LEASE, Ready, Then, begin, finish, ledger_error, ledger_path, lock, look_through, lowered,
-    may_send, new_run_id, prepare_error, queue_key, rate, rate_text, target_is_there,
+    Earlier, LEASE, Ready, Then, begin, finish, ledger_error, ledger_path, look_through, lowered, may_send,
+    new_run_id, prepare_error, queue_key, rate, rate_text, target_is_there,
 };
 use super::{Chosen, CommandError, Context, ExitCode, Outcome};
 use crate::broker::{Atomicity, Broker, Holding, Order, Task};
@@ -304,6 +305,7 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
         if send > 0 {
             may_send(&*broker, chosen, channel, &real).await?;
         }
+        is_free(ctx, &*broker, channel, &ledger_at, (&key, &names.dead_letter), args.take_over).await?;
         match send {
             // Only to take away what marks prove to be moved.
             0 => consent_to_trim(ctx, given, chosen, &names.dead_letter, hidden, real)?,

@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::holding::held_at_broker;
 use super::inspect::announce_cost;
 pub use super::judging::Judging;
 use super::passes::Passes;
 use super::selecting::one_cause;
 use super::{Chosen, CommandError, Context, ExitCode, Loaded, ending, receives, signals};
 use crate::broker::{Broker, BrokerError, Capabilities, ErrorKind, Holding, Names, Task, kind_of};
-use crate::clock::rough;
-use crate::ledger::{
-    Holder, Ledger, LedgerError, Lock, MovedBefore, RunRow, Scratch, process_start, this_host,
-};
+use crate::ledger::{Ledger, LedgerError, Lock, MovedBefore, RunRow, Scratch};
 use crate::manifest::Reader;
 use crate::render::run::{self as screen, Shared, Watch};
 use crate::run::engine::{Cause, Job, Lines, Settings, drive};
@@ -286,48 +284,6 @@ pub fn new_run_id(ctx: &Context) -> String {
     format!("r{time}{}", ctx.new_id(4))
 }
 
-/// Takes the ledger's lock on a dead-letter queue.
-///
-/// # Errors
-/// [4] with who holds it.
-pub fn lock(
-    ctx: &Context,
-    ledger: &mut Ledger,
-    key: &str,
-    queue: &str,
-    run: &str,
-    owner: &str,
-    take_over: bool,
-) -> Result<Lock, CommandError> {
-    let now = ctx.clock.now();
-    let pid = std::process::id().cast_signed();
-    let me = Holder {
-        owner: owner.to_owned(),
-        run: run.to_owned(),
-        who: ctx.who.clone(),
-        host: this_host(),
-        pid,
-        pid_start: process_start(pid).unwrap_or_default(),
-        beat: now,
-        lease_end: now,
-    };
-    let path = ledger.path().to_owned();
-    match ledger.lock(key, &me, now, LEASE, take_over).map_err(|error| ledger_error(&path, &error))? {
-        Ok(lock) => Ok(lock),
-        Err(holder) => Err(CommandError::refused(format!(
-            "{queue} is held by run {} of {}, last seen {} ago",
-            holder.run,
-            holder.who,
-            rough(now.since(holder.beat))
-        ))
-        .hint(format!(
-            "One run per dead-letter queue; a dead holder loses it after {}. --take-over takes it now.",
-            rough(LEASE)
-        ))
-        .next(ctx.command(&["runs", "show", &holder.run]))),
-    }
-}
-
 /// A dry run promises no run that cannot begin, and nobody is asked about one. Who may not look learns it when it begins.
 ///
 /// # Errors
@@ -375,9 +331,7 @@ pub async fn begin(
 ) -> Result<Box<dyn crate::broker::Mover>, CommandError> {
     let mut mover =
         broker.go_on(channel, task, held).await.map_err(|error: BrokerError| match error.kind {
-            ErrorKind::Locked => CommandError::refused(error.message.clone())
-                .hint("One run per dead-letter queue. --take-over takes it from a holder that may be alive.")
-                .next(ctx.command(&["runs", "list"])),
+            ErrorKind::Locked => held_at_broker(ctx, &error),
             _ => CommandError::broker(chosen.name(), &error),
         })?;
     if keep_times && let Err(error) = mover.keep_times().await {

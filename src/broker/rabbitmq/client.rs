@@ -9,6 +9,7 @@ use super::connect::{self, Link, close_channel};
 use super::feed::{self, Feed};
 use super::kind;
 use super::letters::Letters;
+use super::lock;
 use super::look::Look;
 use super::management::Management;
 use super::relocate::{self, Run, Start};
@@ -250,6 +251,11 @@ impl Relocate for Client {
             close_channel(&checking).await?;
         }
         there
+    }
+
+    async fn is_free(&self, channel: &Channel, take_over: bool) -> Result<()> {
+        let queue = kind::RabbitKind.names(channel).dead_letter;
+        lock::is_free(&self.link, &queue, take_over, self.management.as_ref()).await
     }
 
     async fn may_send(&self, channel: &Channel) -> Result<()> {

@@ -18,6 +18,8 @@ mod feed;
 #[cfg(feature = "rabbitmq")]
 mod letters;
 #[cfg(feature = "rabbitmq")]
+mod lock;
+#[cfg(feature = "rabbitmq")]
 mod look;
 #[cfg(feature = "rabbitmq")]
 mod management;

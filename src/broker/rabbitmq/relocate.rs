@@ -5,18 +5,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::FieldTable;
 use lapin::{Channel, ExchangeKind};
 
 use super::connect::{Link, close_channel};
 use super::feed::{self, Feed};
 use super::letters::{Held, Letters};
+use super::lock;
 use super::look::Look;
 use super::management::Management;
 use super::publish::Publisher;
 use super::reading::{Again, Left, Out, Reading};
-use super::refused::{answer, code, failed, reply_code};
+use super::refused::answer;
 use super::routes;
 use super::settings::Settings;
 use super::version::Version;
@@ -81,14 +82,14 @@ impl Run {
         }
         let sending = Link::open(settings, &format!("redrive run {} of {}", task.run, task.who)).await?;
         let mut notes = Vec::new();
-        if let Err(error) = lock(&sending, queue, task, management).await {
+        if let Err(error) = lock::take(&sending, queue, task, management).await {
             if error.kind != ErrorKind::Denied {
                 sending.close().await;
                 return Err(error);
             }
             notes.push(format!(
                 "no lock on {queue}: the user may not create {}; see to it that no other run works on it",
-                lock_name(queue)
+                lock::name(queue)
             ));
         }
         let checking = sending.channel().await?;
@@ -412,50 +413,4 @@ pub(super) async fn exists(channel: &Channel, exchange: &str) -> Result<()> {
         Err(error) if error.kind == ErrorKind::NotFound => Err(routes::no_exchange(exchange)),
         other => other,
     }
-}
-
-fn lock_name(queue: &str) -> String {
-    format!("redrive.lock.{queue}")
-}
-
-/// An exclusive queue on the connection that publishes: who loses it cannot publish either.
-async fn lock(link: &Link, queue: &str, task: &Task, management: Option<&Management>) -> Result<()> {
-    let name = lock_name(queue);
-    let short = wire::short(&name)
-        .map_err(|why| BrokerError::new(ErrorKind::Unsupported, format!("lock {queue}"), why))?;
-    let channel = link.channel().await?;
-    let mut arguments = FieldTable::default();
-    arguments.insert("x-queue-type".into(), AMQPValue::LongString("classic".into()));
-    for (key, value) in [("x-redrive-run", &task.run), ("x-redrive-who", &task.who)] {
-        arguments.insert(key.into(), AMQPValue::LongString(value.as_str().into()));
-    }
-    let options =
-        QueueDeclareOptions { exclusive: true, auto_delete: true, ..QueueDeclareOptions::default() };
-    let Err(error) = channel.queue_declare(short, options, arguments).await else {
-        return close_channel(&channel).await;
-    };
-    if reply_code(&error) != Some(code::RESOURCE_LOCKED) {
-        return Err(failed(format!("lock {queue}"), &name, &error));
-    }
-    let holder = match management {
-        Some(management) => management.queue(&name).await.ok().flatten().and_then(|lock| {
-            let argument = |key| lock.get("arguments")?.get(key)?.as_str().map(str::to_owned);
-            Some(format!("run {} of {}", argument("x-redrive-run")?, argument("x-redrive-who")?))
-        }),
-        None => None,
-    };
-    Err(BrokerError::new(
-        ErrorKind::Locked,
-        format!("lock {queue}"),
-        format!("held by {}", holder.as_deref().unwrap_or("another run")),
-    )
-    .hint(match task.take_over {
-        false => {
-            "one run per dead-letter queue; the lock of a dead run ends with its connection, after two heartbeats"
-        }
-        true => {
-            "--take-over cannot take this lock: it is the holder's connection, and RabbitMQ ends it after two \
-             heartbeats without a sign of life; to end it now, close that connection on the server"
-        }
-    }))
 }

@@ -153,6 +153,10 @@ fn l10_a_second_run_is_refused_and_told_who_holds_it() {
     let second = shop.line("run orders --limit all --reason y --yes");
     assert_eq!(second.code, Some(4), "{second}");
     assert!(second.says("orders.dlq is held by run r") && second.says("mira@ops-2"), "{second}");
+    // Before anybody is asked: without a terminal that would be the refusal.
+    let unasked = shop.line("run orders --limit all --reason y");
+    assert_eq!(unasked.code, Some(4), "{unasked}");
+    assert!(unasked.says("orders.dlq is held by run r") && !unasked.says("--yes"), "{unasked}");
     // Asked from outside, it stops in order and can be resumed.
     let run = shop.latest();
     let _ = shop.line(&format!("runs pause {run}")).ok();

@@ -140,6 +140,14 @@ async fn least_rights_are_enough_for_each_verb() {
     let (letters, _) = look(&*runner, &channel()).await.unwrap();
     let answers = send_all(&*runner, "r1", &numbered(&letters)[..1]).await;
     assert!(answers[&1].is_ok(), "{answers:?}");
+    // Who asks before it begins is told who holds the queue, without any right and without disturbing anybody.
+    assert!(counter.is_free(&channel(), false).await.is_ok());
+    let holding = runner.begin(&channel(), &task("r9")).await.unwrap();
+    let held = counter.is_free(&channel(), false).await.unwrap_err();
+    assert_eq!(held.kind, ErrorKind::Locked);
+    assert!(held.message.starts_with("orders.dlq is held by "), "{held}");
+    holding.end().await.unwrap();
+    assert!(counter.is_free(&channel(), false).await.is_ok());
     // run without the right to lock: it works, and says so.
     let unlocked = user(&host, "^$", "^(amq\\\\.default|)$", "^orders\\\\.dlq$", "").await;
     let mover = open(&unlocked).await.unwrap().begin(&channel(), &task("r2")).await.unwrap();

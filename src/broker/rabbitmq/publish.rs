@@ -7,6 +7,7 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -29,13 +30,20 @@ use crate::stamp;
 /// Sends to one queue through the default exchange, so that nobody else gets the copy (R13); or, if that was
 /// asked for, to an exchange.
 pub(super) struct Publisher {
-    channel: Channel,
+    /// The first one alone until a batch is large.
+    channels: Vec<Channel>,
     target: String,
     exchange: Option<Exchange>,
     version: Version,
     frame_max: usize,
     wait: Duration,
 }
+
+/// Channels that a large batch goes out on. The server has a process for each, which hands out credit and gathers
+/// confirms: with one it waits for that, with four a quorum queue is kept at work.
+const CHANNELS: usize = 4;
+/// Letters from which on a batch is large.
+const SPREAD_FROM: usize = 200;
 
 const BLOCKED: &str = "the server takes no messages (connection.blocked): an alarm for memory or disk is on";
 
@@ -54,6 +62,7 @@ enum Tried {
 
 /// A letter as it is handed to the client library.
 struct Ready<'a> {
+    on: &'a Channel,
     exchange: ShortString,
     key: ShortString,
     properties: BasicProperties,
@@ -78,8 +87,8 @@ impl Publisher {
     ) -> Result<Self> {
         let exchange = exchange.map(|name| Exchange { name: name.to_owned(), keys: HashMap::new() });
         let target = exchange.as_ref().map_or(target, |exchange| &exchange.name).to_owned();
-        let channel = confirming(link, &target).await?;
-        Ok(Self { channel, target, exchange, version, frame_max: link.frame_max(), wait })
+        let channels = vec![confirming(link, &target).await?];
+        Ok(Self { channels, target, exchange, version, frame_max: link.frame_max(), wait })
     }
 
     /// Notes with which key a letter is sent, where that is not the queue's name.
@@ -111,11 +120,13 @@ impl Publisher {
             let blocked = BrokerError::new(ErrorKind::Throttled, self.action(), BLOCKED);
             return batch.iter().map(|_| Err(blocked.clone())).collect();
         }
-        if !self.channel.status().connected() {
-            match confirming(link, &self.target).await {
-                Ok(channel) => self.channel = channel,
-                Err(error) => return batch.iter().map(|_| Err(error.clone())).collect(),
-            }
+        self.channels.retain(|channel| channel.status().connected());
+        let wanted = if batch.len() >= SPREAD_FROM { CHANNELS } else { 1 };
+        let missing = wanted.saturating_sub(self.channels.len());
+        let opened = (0..missing).map(|_| confirming(link, &self.target));
+        match futures_util::future::try_join_all(opened).await {
+            Ok(opened) => self.channels.extend(opened),
+            Err(error) => return batch.iter().map(|_| Err(error.clone())).collect(),
         }
         if batch.len() > 1 && !batch.iter().all(|one| own_id(one).is_some()) {
             // Without an own id only a window of one tells whose a return is.
@@ -143,9 +154,9 @@ impl Publisher {
             }
         }
         let mut sent = Vec::with_capacity(ready.len());
-        for Ready { exchange, key, properties, body } in ready {
+        for Ready { on, exchange, key, properties, body } in ready {
             let options = BasicPublishOptions { mandatory: true, immediate: false };
-            let publish = self.channel.basic_publish(exchange, key, options, body, properties);
+            let publish = on.basic_publish(exchange, key, options, body, properties);
             // The frame is queued at the first poll, so order stands; nobody is to be woken by each.
             let mut publish: Sending<'_> = Box::pin(publish);
             sent.push(match publish.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -166,7 +177,7 @@ impl Publisher {
                         false => format!("no confirm within {}", crate::clock::exact(self.wait)),
                     },
                 );
-                let _ = close_channel(&self.channel).await;
+                futures_util::future::join_all(self.channels.drain(..).map(closed)).await;
                 return tried
                     .into_iter()
                     .map(|one| match one {
@@ -188,7 +199,7 @@ impl Publisher {
     }
 
     /// Everything that would close the channel, and so put a whole window in doubt, is refused here.
-    fn prepare<'a>(&self, one: &'a Outgoing) -> Result<Ready<'a>> {
+    fn prepare<'a>(&'a self, one: &'a Outgoing) -> Result<Ready<'a>> {
         let reject = |why: String| BrokerError::new(ErrorKind::Rejected, self.action(), why);
         let (exchange, key) = self.way(one.seq).map_err(reject)?;
         let (exchange, key) = (wire::short(exchange).map_err(reject)?, wire::short(key).map_err(reject)?);
@@ -209,7 +220,17 @@ impl Publisher {
                 self.frame_max
             )));
         }
-        Ok(Ready { exchange, key, properties, body })
+        let on = self.channel_of(one.group.as_deref());
+        let on = on.ok_or_else(|| BrokerError::new(ErrorKind::Unreachable, self.action(), "no channel"))?;
+        Ok(Ready { on, exchange, key, properties, body })
+    }
+
+    /// A group's letters go one way, and so do all without one: in their order.
+    fn channel_of(&self, group: Option<&str>) -> Option<&Channel> {
+        let Some(group) = group else { return self.channels.first() };
+        let mut hasher = DefaultHasher::new();
+        group.hash(&mut hasher);
+        self.channels.get((hasher.finish() % self.channels.len().max(1) as u64) as usize)
     }
 
     fn judge(
@@ -310,11 +331,9 @@ impl Publisher {
         }
     }
 
-    /// Closes its channel.
+    /// Closes its channels.
     pub async fn close(self) {
-        if self.channel.status().connected() {
-            let _ = close_channel(&self.channel).await;
-        }
+        futures_util::future::join_all(self.channels.into_iter().map(closed)).await;
     }
 }
 
@@ -390,6 +409,12 @@ async fn confirming(link: &Link, target: &str) -> Result<Channel> {
         .await
         .map_err(|error| failed(format!("publish to {target}"), target, &error))?;
     Ok(channel)
+}
+
+async fn closed(channel: Channel) {
+    if channel.status().connected() {
+        let _ = close_channel(&channel).await;
+    }
 }
 
 /// All confirms, in order of sending. The last one is waited for first: by then the others are there as a rule, and

@@ -16,6 +16,11 @@ use crate::broker::{Holding, Result};
 use crate::letter::RawLetter;
 use crate::stamp;
 
+/// Most letters that are unpacked before they are asked for.
+const UNPACKED: u64 = 1_000;
+/// About how many bytes these may have.
+const UNPACKED_BYTES: u64 = 2 * 1024 * 1024;
+
 /// See the file's head.
 pub(super) struct Reading {
     link: Arc<Link>,
@@ -30,6 +35,8 @@ pub(super) struct Reading {
     pub released: BTreeMap<u64, Out>,
     /// Read by the look before, and not asked for yet.
     kept: Kept,
+    /// Of those, the next ones, unpacked; or why they cannot be had.
+    unpacked: VecDeque<Result<Held>>,
     /// Read since, and not asked for yet.
     pub waiting: VecDeque<Held>,
     /// Letters that would not survive being given back.
@@ -79,6 +86,7 @@ impl Reading {
             claimed: HashSet::new(),
             out: HashMap::new(),
             kept: Kept::default(),
+            unpacked: VecDeque::new(),
             waiting: VecDeque::new(),
             released: BTreeMap::new(),
             at_limit: BTreeMap::new(),
@@ -90,10 +98,30 @@ impl Reading {
     /// # Errors
     /// It cannot be had any more.
     pub fn at_hand(&mut self) -> Result<Option<Held>> {
+        if let Some(held) = self.unpacked.pop_front() {
+            return held.map(Some);
+        }
         match self.kept.next()? {
             Some(held) => Ok(Some(held)),
             None => Ok(self.waiting.pop_front()),
         }
+    }
+
+    /// Unpacks a letter before it is asked for; false: there is none, or enough are.
+    pub fn unpack_ahead(&mut self) -> bool {
+        let room = match self.unpacked.back() {
+            None => true,
+            // By the size of the last one.
+            Some(Ok(held)) => {
+                let fits = UNPACKED_BYTES / held.letter.size().max(1);
+                (self.unpacked.len() as u64) < fits.min(UNPACKED)
+            }
+            Some(Err(_)) => false,
+        };
+        let next = if room { self.kept.next().transpose() } else { None };
+        let is_there = next.is_some();
+        self.unpacked.extend(next);
+        is_there
     }
 
     /// Notes a letter that would not survive being given back; the number in this run of a copy that died

@@ -312,6 +312,12 @@ impl Mover for Run {
                     tokio::task::yield_now().await;
                 }
             }
+            while reading.unpack_ahead() {
+                taken += 1;
+                if taken.is_multiple_of(64) {
+                    tokio::task::yield_now().await;
+                }
+            }
             Ok::<(), BrokerError>(())
         };
         let publishing = async {

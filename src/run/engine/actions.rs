@@ -168,7 +168,7 @@ impl Engine<'_> {
                         frozen: frozen(line.body.as_deref()),
                         letter,
                     };
-                    match self.transaction {
+                    match self.transaction || self.machine.is_to_send(seq) {
                         // Asked whether it is what was frozen before it is sent.
                         true => {
                             originals.push(original);
@@ -345,6 +345,7 @@ impl Engine<'_> {
             .filter(|seq| !self.hand.contains_key(seq))
             .map(|seq| (*seq, SettleReply::Stale))
             .collect();
+        self.copies_of(&publish).await;
         let (ready, unfit) = self.outgoing(&publish);
         let only: Vec<Receipt> = receipts.iter().map(|(_, receipt)| receipt.clone()).collect();
         let (answers, settles) = self.job.mover.step(&ready, &only).await;

@@ -1,5 +1,5 @@
 //! Copies of claimed letters. What a letter is and what of it stays behind takes about as long to find out as
-//! moving it, so where a whole batch is one transaction the copies of the next claim are made beside it.
+//! moving it, so the copies of a claim are made beside, while another batch is recorded or on its way.
 
 use std::sync::{Arc, mpsc};
 

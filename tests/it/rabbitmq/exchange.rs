@@ -105,7 +105,7 @@ async fn r15_one_of_a_hundred_unroutable_none_lost_and_none_reported_wrongly() {
             let key = if (n * 37 + round * 11) % 100 == 0 { "gone" } else { "x" };
             let properties = BasicProperties::default()
                 .with_delivery_mode(2)
-                .with_headers(arguments(&[("x-death", death(key))]));
+                .with_headers(arguments(&[("x-death", death(key)), ("customer", text(&format!("C-{n}")))]));
             let options = lapin::options::BasicPublishOptions::default();
             let body = n.to_string();
             let publish = host.channel.basic_publish(
@@ -125,8 +125,10 @@ async fn r15_one_of_a_hundred_unroutable_none_lost_and_none_reported_wrongly() {
         assert_eq!(unroutable.len(), letters / 100);
         let options = format!("    options: {{management: \"{}\"}}\n", server.management);
         let url = format!("{}/{}", server.url, host.name);
-        let stage =
-            Stage::of(host, &topology(&url, &options, "    rabbitmq: {exchange: ev, queue_type: quorum}\n"));
+        // In one round on one channel, in the other by their groups on several.
+        let group = if round % 2 == 0 { "none" } else { "{header: customer}" };
+        let more = format!("    group: {group}\n    rabbitmq: {{exchange: ev, queue_type: quorum}}\n");
+        let stage = Stage::of(host, &topology(&url, &options, &more));
         let run = ["run", "orders", "--limit", "all", "--reason", "test", "--rate", "unlimited"];
         let shown = stage.done(&[&run[..], &["--dry-run"]].concat());
         assert!(shown.contains("exchange ev") && shown.contains("1 queue is bound to it: orders"), "{shown}");

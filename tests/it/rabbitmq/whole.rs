@@ -3,7 +3,7 @@
 
 use lapin::BasicProperties;
 
-use super::program::Stage;
+use super::program::{Stage, topology};
 use super::server::{Server, arguments, text};
 
 async fn payments(server: &Server) -> Stage {
@@ -194,4 +194,30 @@ async fn r24_letters_that_are_rejected_at_once_are_counted_and_capped() {
         .map(|got| got.properties.message_id().clone().unwrap().as_str().to_owned())
         .collect();
     assert_eq!(ids.len(), 40, "ids are kept");
+}
+
+/// A large batch goes out on several channels, and the letters of a group all on one: each group keeps its order.
+#[tokio::test(flavor = "multi_thread")]
+async fn r16_groups_keep_their_order_over_the_channels_of_a_batch() {
+    let Some(server) = Server::get() else { return };
+    let host = server.host().await;
+    let url = format!("{}/{}", server.url, host.name);
+    let stage = Stage::of(host, &topology(&url, "", "    group: {header: customer}\n"));
+    stage.done(&["apply", "--yes", "--reason", "test"]);
+    for n in 0..3_000 {
+        let headers = arguments(&[("customer", text(&format!("C-{}", n * 7 % 600)))]);
+        let properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+        stage.host.send("orders.dlq", format!("{:03} {n:04}", n * 7 % 600).as_bytes(), properties).await;
+    }
+    let run = ["run", "orders", "--limit", "all", "--rate", "unlimited", "--confirm", "orders"];
+    stage.done(&[&run[..], &["--reason", "test"]].concat());
+    let there = stage.host.all("orders").await;
+    assert_eq!(there.len(), 3_000);
+    let mut last = std::collections::BTreeMap::new();
+    for letter in &there {
+        let (group, n) = letter.split_once(' ').unwrap();
+        let before = last.insert(group, n);
+        assert!(before.is_none_or(|before| before < n), "group {group}: {n} behind {before:?}");
+    }
+    assert_eq!(last.len(), 600);
 }

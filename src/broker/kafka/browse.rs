@@ -12,6 +12,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{self, Client, Heard, PATIENCE};
 use super::raw;
+use super::unjoined::Unjoined;
 use crate::broker::{BrokerError, ErrorKind, Result, Want};
 use crate::clock::Time;
 use crate::letter::{Facts, LetterId, Place, Position, RawLetter, TimeSource};
@@ -236,7 +237,7 @@ const AHEAD: u32 = 4_096;
 
 /// A consumer that reads given extents: small queues, since the default holds 64 MiB a partition, and the back-off
 /// that such queues need (kafka-real §3).
-pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<BaseConsumer<Heard>> {
+pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<Unjoined> {
     let mut config = client.config();
     if config.get("group.id").is_none() {
         config.set("group.id", "redrive");
@@ -251,14 +252,14 @@ pub(super) fn reader(client: &Client, isolation: &str, ahead: u32) -> Result<Bas
         .set("queued.max.messages.kbytes", ahead.to_string())
         .set("fetch.message.max.bytes", "131072")
         .set("fetch.queue.backoff.ms", "5");
-    config.create_with_context(client.heard.clone()).map_err(|error| client.error("set up a reader", &error))
+    Unjoined::of(&config, client.heard.clone()).map_err(|error| client.error("set up a reader", &error))
 }
 
 /// Where each partition of a read has come to.
 pub(super) struct Reading {
     /// Before its consumer, which has to outlive it.
     fetched: raw::Fetched,
-    consumer: BaseConsumer<Heard>,
+    consumer: Unjoined,
     client: Client,
     topic: String,
     /// Partitions that are not at their end, with the end.
@@ -287,7 +288,7 @@ impl Reading {
         Self::with(reader(client, "read_committed", ahead)?, client, topic, &[extent])
     }
 
-    fn with(consumer: BaseConsumer<Heard>, client: &Client, topic: &str, extents: &[Extent]) -> Result<Self> {
+    fn with(consumer: Unjoined, client: &Client, topic: &str, extents: &[Extent]) -> Result<Self> {
         let mut list = TopicPartitionList::new();
         let mut open = BTreeMap::new();
         for extent in extents.iter().filter(|extent| extent.low < extent.end) {

@@ -11,6 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::raw::{Handle, RawError};
+use super::unjoined::Unjoined;
 use crate::broker::{BrokerError, ErrorKind, OpenContext, Result};
 use crate::clock::Clock;
 use crate::topology::BrokerDecl;
@@ -34,7 +35,7 @@ pub(super) struct Client {
     servers: Arc<str>,
     user: Option<Arc<str>>,
     /// A consumer that never joins or reads: metadata, watermarks and admin calls go through it.
-    pub(super) asking: Arc<BaseConsumer<Heard>>,
+    pub(super) asking: Arc<Unjoined>,
 }
 
 /// Remembers the last error of the callbacks.
@@ -119,9 +120,7 @@ impl Client {
         let heard = Heard::default();
         let mut asking = config.clone();
         asking.set("group.id", "redrive").set("enable.auto.commit", "false");
-        let made: rdkafka::error::KafkaResult<BaseConsumer<Heard>> =
-            asking.create_with_context(heard.clone());
-        let asking = made.map_err(|error| {
+        let asking = Unjoined::of(&asking, heard.clone()).map_err(|error| {
             BrokerError::new(ErrorKind::Denied, "set up the Kafka client", error.to_string())
         })?;
         let client = Self {

@@ -5,12 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::client::Client as RdClient;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::browse::{Extent, Reading, Step};
 use super::client::{Client, Heard, PATIENCE};
 use super::ears::Partition;
+use super::unjoined::Unjoined;
 use crate::broker::Result;
 
 /// How long a look for one partition's next record may take.
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(3);
 pub(super) struct Counting {
     client: Client,
     topics: Vec<String>,
-    consumer: BaseConsumer<Heard>,
+    consumer: Unjoined,
     /// Partitions that were read behind the group's offset, and the end up to which nothing but markers was there.
     empty: Mutex<BTreeMap<Partition, i64>>,
 }
@@ -42,11 +43,9 @@ impl Counting {
     /// Of the group of `client`, without being one of it. Offsets whose transaction has just been committed count: to
     /// those who ask for settled ones alone the broker says "not yet", and the client asks again a while later.
     pub(super) fn new(client: &Client, topics: Vec<String>) -> Result<Self> {
-        let consumer = client
-            .config()
-            .set("enable.auto.commit", "false")
-            .set("isolation.level", "read_uncommitted")
-            .create_with_context(client.heard.clone())
+        let mut config = client.config();
+        config.set("enable.auto.commit", "false").set("isolation.level", "read_uncommitted");
+        let consumer = Unjoined::of(&config, client.heard.clone())
             .map_err(|error| client.error("set up a consumer", &error))?;
         Ok(Self { client: client.clone(), topics, consumer, empty: Mutex::default() })
     }
@@ -177,7 +176,7 @@ fn lag(
     partitions: i32,
 ) -> Option<u64> {
     config.set("group.id", group).set("enable.auto.commit", "false").set("isolation.level", "read_committed");
-    let consumer: BaseConsumer<Heard> = config.create_with_context(heard).ok()?;
+    let consumer = Unjoined::of(&config, heard).ok()?;
     let _client: &RdClient<Heard> = consumer.client();
     let mut list = TopicPartitionList::new();
     for partition in 0..partitions {

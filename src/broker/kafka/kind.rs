@@ -40,9 +40,9 @@ impl Kind for KafkaKind {
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
             // A transaction costs milliseconds whatever it holds; of so many of 1 KiB a partition's share of six still
-            // goes in one request. Two are in memory, since one is read and made ready while the other is on its way
+            // goes in one request. Three are in memory: on its way, ready, and being read and made ready
             // (docs/decisions/batches-ahead.md).
-            batch: 2_500,
+            batch: 2_000,
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

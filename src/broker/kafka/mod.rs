@@ -37,5 +37,7 @@ mod roles;
 mod serve;
 #[cfg(feature = "kafka")]
 mod spot;
+#[cfg(feature = "kafka")]
+mod unjoined;
 
 pub use kind::KafkaKind;

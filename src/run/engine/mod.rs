@@ -292,8 +292,9 @@ fn rules_of(job: &Job<'_>) -> Rules {
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
     let most = batch.max(2_000);
     let claims = match job.settings.rate {
-        // Of two batches one is on its way while letters of the other are read and their copies made.
-        Rate::Unlimited if transaction => (2 * batch).max(4_000),
+        // One batch is on its way, one is ready to follow it at once, and letters of a third are read and their copies
+        // made: with two, each of both waits for the other whenever it takes longer than usual.
+        Rate::Unlimited if transaction => 3 * batch,
         Rate::Unlimited => most,
         Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };

@@ -88,12 +88,34 @@ impl Letters {
                 _ => found.missing.push((seq, Missing::NotSeen)),
             }
         }
-        for (partition, mut wanted) in by_partition {
+        let mut by_partition: Vec<(i32, Vec<(i64, u64)>)> = by_partition.into_iter().collect();
+        // All are there before the first is read: they connect and fetch beside each other.
+        for (partition, wanted) in &mut by_partition {
             wanted.sort_unstable();
+            if let Some((offset, _)) = wanted.first() {
+                self.be_near(*partition, *offset)?;
+            }
+        }
+        for (partition, wanted) in by_partition {
             self.read(partition, &wanted, &mut found)?;
         }
         found.got.sort_by_key(|(seq, ..)| *seq);
         Ok(found)
+    }
+
+    /// Sees to it that the partition's reader comes to this offset soon.
+    fn be_near(&mut self, partition: i32, offset: i64) -> Result<()> {
+        let Some(extent) = self.ends.get(&partition).filter(|extent| offset < extent.end) else {
+            return Ok(());
+        };
+        let near =
+            self.readers.get(&partition).is_some_and(|(_, at)| offset >= *at && offset - at <= READ_OVER);
+        if !near {
+            let from = Extent { low: offset, ..*extent };
+            let reading = Reading::beside(&self.client, &self.source.name, from, self.ends.len())?;
+            self.readers.insert(partition, (reading, offset));
+        }
+        Ok(())
     }
 
     /// Reads wanted offsets of one partition, in ascending order.
@@ -110,15 +132,7 @@ impl Letters {
                 left.next();
                 continue;
             }
-            let near =
-                self.readers.get(&partition).is_some_and(|(_, at)| offset >= *at && offset - at <= READ_OVER);
-            if !near {
-                let from = Extent { low: offset, ..extent };
-                match Reading::beside(&self.client, &self.source.name, from, self.ends.len()) {
-                    Ok(reading) => self.readers.insert(partition, (reading, offset)),
-                    Err(error) => return Err(error),
-                };
-            }
+            self.be_near(partition, offset)?;
             let Some((reading, at)) = self.readers.get_mut(&partition) else { continue };
             let silent = Instant::now();
             let here = loop {

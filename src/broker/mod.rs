@@ -150,8 +150,10 @@ pub struct Capabilities {
     pub ordered_batch: bool,
     /// Can it move all of a dead-letter queue by itself (`run --native`)?
     pub bulk: BulkMoves,
-    /// Most letters that go at once.
+    /// Most letters that go at once: where copy and removal are no transaction, so many may be in doubt after a crash.
     pub batch: usize,
+    /// Letters held at once, unless a batch has more: what is at hand need not be waited for.
+    pub claims: usize,
     /// How many letters it hands out in one answer before a group is locked: of a group that is cut there, the
     /// rest cannot be seen until the first ones are gone. `None`: it does not lock groups.
     pub group_lock: Option<u32>,

@@ -329,6 +329,11 @@ pub trait Mover: Send {
         (published, settled)
     }
 
+    /// Letters that it is worth to hold at once, as far as the session has found out by now.
+    fn most_held(&self) -> usize {
+        usize::MAX
+    }
+
     /// Puts originals back as they were, in order.
     async fn release(&mut self, batch: &[Receipt]) -> Result<()>;
 

@@ -62,7 +62,9 @@ pub async fn run(ctx: &mut Context, args: Args) -> Outcome {
     }
     let loaded = ctx.topology()?;
     let plans = ctx.plans(&loaded, &[]).await?;
-    let next = plans.iter().find(|plan| pends(plan)).map(|plan| plan.apply_command(ctx)).unwrap_or_default();
+    // Nothing is made while a part is refused: the way on is said with the refusal.
+    let goes = |plan: &&Planned<'_>| pends(plan) && !plan.is_barred();
+    let next = plans.iter().find(goes).map(|plan| plan.apply_command(ctx)).unwrap_or_default();
     if ctx.ui.json() {
         let at = ctx.clock.now();
         let data = plans.iter().map(Planned::data).collect();

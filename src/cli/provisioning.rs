@@ -89,6 +89,13 @@ impl Planned<'_> {
         self.changes.iter().any(|change| losing(&change))
     }
 
+    /// Is a part refused whatever loss is accepted? Then nothing of the plan is made.
+    pub fn is_barred(&self) -> bool {
+        let barred =
+            |change: &Change| matches!(change, Change::Refused { refusal, .. } if refusal.loses.is_none());
+        self.changes.iter().any(|change| barred(change))
+    }
+
     /// What is held back.
     pub fn held_back(&self) -> Vec<&Change> {
         let refused = self.changes.iter().filter(|change| matches!(change, Change::Refused { .. }));

@@ -314,7 +314,10 @@ pub async fn run(ctx: &mut Context, mut args: Args) -> Outcome {
     command.extend(ctx.typed_but(once));
     let letters = if sending == 1 { "letter" } else { "letters" };
     let title = chosen.title();
-    let mut question = format!("Send up to {sending} {letters} to {} on {title}?", row.target);
+    let mut question = match sending {
+        0 => format!("Send nothing to {} on {title}?", row.target),
+        _ => format!("Send up to {sending} {letters} to {} on {title}?", row.target),
+    };
     if args.settle_in_doubt && left.in_doubt > 0 {
         let take = format!("take {} in doubt out of {} unsent", left.in_doubt, row.queue);
         question = match left.planned.saturating_sub(left.held) {

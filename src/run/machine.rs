@@ -60,6 +60,8 @@ const PENDING: usize = 4_096;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Machine {
     rules: Rules,
+    /// Most claims held at once for now, at most those of the rules.
+    claims: usize,
     lanes: Lanes,
     letters: Lined<Letter>,
     claimable: Numbers,
@@ -85,6 +87,7 @@ impl Machine {
     /// Before the first line.
     pub fn new(rules: Rules) -> Self {
         Self {
+            claims: rules.claims,
             rules,
             lanes: Lanes::default(),
             letters: Lined::default(),
@@ -122,6 +125,11 @@ impl Machine {
             .count() as u64
     }
 
+    /// From now on so many claims are held at most, within the rules.
+    pub fn hold_at_most(&mut self, claims: usize) {
+        self.claims = claims.clamp(1, self.rules.claims);
+    }
+
     /// Claims in our hands, for renewing them.
     pub fn in_hand(&self) -> impl Iterator<Item = Seq> + '_ {
         self.hand.iter()
@@ -156,7 +164,7 @@ impl Machine {
         }
         // Each that is ready goes itself.
         if !self.whole_batches() || self.ready.len() >= self.rules.batch {
-            return self.ready.len().min(self.rules.batch);
+            return self.ready.len().min(self.most_at_once());
         }
         let mut count = 0;
         for seq in self.ready.iter() {

@@ -58,6 +58,7 @@ impl Kind for RabbitKind {
             ordered_batch: false,
             bulk: BulkMoves::No("it has no move of its own"),
             batch: 1_000,
+            claims: 2_000,
             group_lock: None,
             order: Order::PerQueue,
             dedup: Dedup::None,

@@ -13,6 +13,7 @@ use aws_sdk_sqs::types::{
 
 use super::client::Client;
 use super::convert;
+use super::kind::AT_ONCE;
 use crate::broker::{BrokerError, Count, Depth, ErrorKind, LookCost, Pages, Result, Snapshot, letters};
 use crate::clock::Time;
 use crate::letter::{Facts, Message, Position, RawLetter, TimeSource};
@@ -24,8 +25,6 @@ const HIDE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs
 const READS: u64 = 1_000;
 /// How long a look that is dropped waits for its letters to be given back.
 const GIVE_BACK: Duration = Duration::from_secs(5);
-/// Receives under way at once.
-const AT_ONCE: usize = 8;
 /// Empty answers in a row after which a pass is at its end, if the counts agree.
 const EMPTY_ROUNDS: u32 = 2;
 

@@ -10,11 +10,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::browse::{self, Queue};
 use super::client::Client;
 use super::convert;
+use super::kind::AT_ONCE;
 use crate::broker::BrokerError;
 use crate::letter::RawLetter;
-
-/// Receives, sends or deletes under way at once.
-pub(super) const AT_ONCE: usize = 8;
 
 /// The answers of all `calls`, in the order in which they come. Each is made when it is its turn, while those before it
 /// are under way.

@@ -12,7 +12,7 @@ use crate::letter::{Headers, LetterId, Message, Value};
 /// Most attributes of a message.
 pub(super) const MOST_ATTRIBUTES: usize = 10;
 /// Most entries of a batch.
-pub(super) const BATCH: usize = 10;
+pub(super) const BATCH: usize = super::kind::IN_A_CALL;
 
 /// Names of system attributes, as properties.
 pub(super) const GROUP_ID: &str = "MessageGroupId";

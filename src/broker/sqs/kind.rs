@@ -28,6 +28,16 @@ const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 /// Most bytes of a message, attributes included.
 const MESSAGE_MAX: u64 = 1_048_576;
 
+/// Calls of a kind under way at once.
+pub(super) const AT_ONCE: usize = 8;
+/// Most messages of one call.
+pub(super) const IN_A_CALL: usize = 10;
+/// Letters held at once: those that are sent, those that are deleted, and the next ones.
+const CLAIMS: usize = 5 * AT_ONCE * IN_A_CALL;
+/// The same on a FIFO queue, where what is held locks its group. Some hand out ever more slowly the more is held: a run
+/// begins with few and finds out.
+pub(super) const FIFO_CLAIMS: usize = 3 * AT_ONCE * IN_A_CALL;
+
 /// Most messages a second that SQS's own move can be held to (S27).
 const MOVE_MAX: u32 = 500;
 /// What SQS's own move does not keep or cannot do (S26).
@@ -70,7 +80,8 @@ impl Kind for SqsKind {
                 }
                 false => BulkMoves::All { most_per_second: MOVE_MAX, not_kept: MOVE_DROPS },
             },
-            batch: 1_000,
+            batch: AT_ONCE * IN_A_CALL,
+            claims: if fifo { FIFO_CLAIMS } else { CLAIMS },
             group_lock: fifo.then_some(10),
             order: if fifo { Order::PerGroup } else { Order::None },
             dedup: if fifo { Dedup::Window(DEDUP_WINDOW) } else { Dedup::None },

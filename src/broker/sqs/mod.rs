@@ -27,5 +27,7 @@ mod serve;
 mod stamps;
 #[cfg(feature = "sqs")]
 mod task;
+#[cfg(feature = "sqs")]
+mod window;
 
 pub use kind::{SqsKind, delay_seconds};

@@ -11,6 +11,7 @@ use super::browse::{self, Queue};
 use super::calls::{self, Came, Received};
 use super::client::Client;
 use super::convert;
+use super::window::Window;
 use crate::broker::{
     Ask, Claimed, Claims, ErrorKind, Intent, Missing, Mover, Outgoing, Proof, Published, Receipt, Result,
     Settled, Task,
@@ -25,7 +26,7 @@ pub(super) const RESEND_WITHIN: Duration = Duration::from_secs(240);
 const KEPT_BYTES: u64 = 16 << 20;
 
 /// Letters of a step from which on the next ones are received beside the run: below, the rate is what is waited for.
-const AHEAD_FROM: usize = 500;
+const AHEAD_FROM: usize = 40;
 /// Most bytes that are received so.
 const AHEAD_BYTES: usize = 8 << 20;
 
@@ -61,6 +62,7 @@ pub(super) struct Session {
     coming: Option<Coming>,
     /// About how many have not come yet.
     to_come: u64,
+    window: Window,
     /// Since when nothing new has come although letters are in flight elsewhere.
     dry_since: Option<Duration>,
 }
@@ -93,6 +95,7 @@ impl Session {
             return Err(client.fault(ErrorKind::Stale, format!("open {dead_letters}"), what));
         }
         let to_come = source.visible;
+        let window = Window::of(source.fifo);
         Ok(Self {
             client: client.clone(),
             source,
@@ -106,6 +109,7 @@ impl Session {
             fast: false,
             coming: None,
             to_come,
+            window,
             dry_since: None,
         })
     }
@@ -232,9 +236,10 @@ impl Session {
 
     /// Begins to receive what the next claim will want, about as many as this one.
     fn receive_ahead(&mut self, most: usize) {
-        let asked = most.min(usize::try_from(self.to_come).unwrap_or(usize::MAX));
+        let missing = most.saturating_sub(self.kept.len());
+        let asked = missing.min(usize::try_from(self.to_come).unwrap_or(usize::MAX));
         // FIFO: what is received locks its group, and what stands behind it is not wanted yet.
-        if asked == 0 || !self.fast || self.source.fifo || self.coming.is_some() || !self.kept.is_empty() {
+        if asked == 0 || !self.fast || self.source.fifo || self.coming.is_some() {
             return;
         }
         let until = self.client.clock.elapsed() + self.claim_for;
@@ -322,7 +327,9 @@ impl Mover for Session {
         while claims.got.len() < ask.limit {
             let until = self.client.clock.elapsed() + self.claim_for;
             let missing = ask.limit - claims.got.len();
+            let begun = self.client.clock.elapsed();
             let received = self.receive(missing).await;
+            self.window.told(missing, received.count, self.client.clock.elapsed().saturating_sub(begun));
             let (came, fresh) = match self.take_in(received, until).await {
                 Ok(answer) => answer,
                 Err(_) if !claims.got.is_empty() => break,
@@ -379,6 +386,10 @@ impl Mover for Session {
         let (published, settled) = tokio::join!(self.send_all(publish), self.delete_all(settle));
         self.settled(settle, &settled);
         (published, settled)
+    }
+
+    fn most_held(&self) -> usize {
+        self.window.most()
     }
 
     async fn release(&mut self, batch: &[Receipt]) -> Result<()> {

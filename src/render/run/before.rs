@@ -567,7 +567,10 @@ pub fn resuming(
         ui.say_folded(format!("held      {behind} {what}"), LABEL);
     }
     let send = left.planned.saturating_sub(left.held);
-    ui.say(format!("send      up to {} · {rate}", count(send, "letter", "letters")));
+    ui.say(match send {
+        0 if left.in_doubt + left.failed == 0 => "send      nothing".to_owned(),
+        _ => format!("send      up to {} · {rate}", count(send, "letter", "letters")),
+    });
     if let Some(place) = place {
         ui.say_folded(format!("at        {place}"), LABEL);
     }

@@ -1,7 +1,6 @@
 //! One action of the machine each, carried out at the ledger, the broker or the clock.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::super::event::Event;
@@ -123,18 +122,8 @@ impl Engine<'_> {
         }
         let next = self.wanted(&asked);
         // Only a broker that hands letters out in its own order asks; then every letter of the window counts.
-        let by_position: OnceLock<HashMap<Position, Vec<u64>>> = OnceLock::new();
-        let (lines, machine) = (&self.lines, &self.machine);
-        let wanted = |position: &Position| {
-            let map = by_position.get_or_init(|| {
-                let mut map = HashMap::<Position, Vec<u64>>::new();
-                for seq in lines.sorted(|line| machine.wants(line.seq)) {
-                    map.entry(lines[&seq].position.clone()).or_default().push(seq);
-                }
-                map
-            });
-            map.get(position).and_then(|seqs| seqs.first().copied())
-        };
+        let (places, lines, machine) = (&self.places, &self.lines, &self.machine);
+        let wanted = |position: &Position| places.wanted(position, lines, machine);
         if next.is_empty() {
             // What is in hand goes first.
             self.machine.claimed(&asked, &[], &[], false);

@@ -7,6 +7,7 @@ mod end;
 mod flight;
 mod lines;
 mod looks;
+mod places;
 mod record;
 mod recover;
 mod refailed;
@@ -22,6 +23,7 @@ pub use lines::Lines;
 
 use copies::{Copies, Copy};
 use looks::{Look, Looks, Trash};
+use places::Places;
 use refailed::Refailed;
 
 use super::event::{Event, Observer, Progress};
@@ -149,6 +151,8 @@ struct Engine<'a> {
     part: Option<u32>,
     /// Lines in the window.
     lines: Lined<Box<Line>>,
+    /// Where they lie.
+    places: Places,
     hand: Lined<InHand>,
     /// When the first intent of a letter was written.
     first_intent: Lined<Time>,
@@ -210,6 +214,7 @@ pub async fn drive(mut job: Job<'_>) -> Result<End, EngineError> {
         writes,
         part,
         lines: Lined::default(),
+        places: Places::default(),
         hand: Lined::default(),
         first_intent: Lined::default(),
         refusals: Lined::default(),
@@ -290,7 +295,7 @@ fn rules_of(job: &Job<'_>) -> Rules {
     let may_be_twice = job.capabilities.relocate == Atomicity::Transaction && !transaction;
     let batch = job.capabilities.batch.min(if may_be_twice { WINDOW } else { usize::MAX });
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
-    let most = batch.max(2_000);
+    let most = batch.max(job.capabilities.claims);
     let claims = match job.settings.rate {
         // One batch is on its way, one is ready to follow it at once, and letters of a third are read and their copies
         // made: with two, each of both waits for the other whenever it takes longer than usual.
@@ -351,6 +356,7 @@ impl Engine<'_> {
             more: !self.no_more_lines,
             flush,
         };
+        self.machine.hold_at_most(self.job.mover.most_held());
         let action = self.machine.next(&mut now);
         for seq in stale {
             // Of one that is on its way the answer comes first: what goes back from there is claimed anew then.
@@ -542,6 +548,7 @@ impl Engine<'_> {
             }
             let group = line.group.as_deref().map(hash);
             self.machine.offer(line.seq, group, start, line.twins);
+            self.places.enters(&line);
             self.lines.insert(line.seq, line);
             taken += 1;
         }

@@ -80,6 +80,9 @@ impl Engine<'_> {
         for (seq, write) in writes {
             if is_last(*write) {
                 let line = self.lines.remove(seq);
+                if let Some(line) = &line {
+                    self.places.leaves(line);
+                }
                 if self.looks.are_there() {
                     self.trash.lines.extend(line);
                 }

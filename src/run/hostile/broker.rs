@@ -32,6 +32,9 @@ pub(super) enum Shape {
     Window,
 }
 
+/// Most letters in doubt after a crash where nobody can say what arrived.
+pub(super) const IN_DOUBT: usize = 7;
+
 impl Shape {
     pub(super) const ALL: [Self; 5] =
         [Self::Transaction, Self::NoProof, Self::Finds, Self::RunAndSeq, Self::Window];
@@ -277,6 +280,10 @@ impl Hostile {
         Arc::clone(&self.state().clock)
     }
 
+    pub(super) fn shape(&self) -> Shape {
+        self.state().shape
+    }
+
     pub(super) fn crashes(&self) -> Arc<Notify> {
         Arc::clone(&self.crash)
     }
@@ -343,7 +350,9 @@ impl Hostile {
             },
             ordered_batch: shape == Shape::Transaction,
             bulk: BulkMoves::No("it has no move of its own"),
-            batch: 1_000,
+            // Where nobody can say what arrived, few are to be in doubt after a crash.
+            batch: if shape == Shape::NoProof { IN_DOUBT } else { 1_000 },
+            claims: 2_000,
             group_lock: None,
             order: Order::PerQueue,
             dedup: match shape {

@@ -185,7 +185,11 @@ fn schedule_but(hostile: &Hostile, settings: &Settings, kept: &[u64]) -> Outcome
                 () = crashed.notified() => None,
             }
         });
-        for open in ledger.open_letters(number, 0, 100_000).unwrap() {
+        let open = ledger.open_letters(number, 0, 100_000).unwrap();
+        let intended = open.iter().filter(|open| open.state == LetterState::Intended).count();
+        let most = if hostile.shape() == Shape::NoProof { broker::IN_DOUBT } else { usize::MAX };
+        assert!(intended <= most, "{intended} are in doubt after a crash");
+        for open in open {
             if open.state == LetterState::InDoubt {
                 ever_in_doubt.insert(open.seq);
             }

@@ -6,8 +6,8 @@ use crate::proof::mutation::mutated;
 impl Machine {
     /// The next claim, if there is room for one and the batch is not full without it.
     pub(super) fn claim(&mut self, more: bool) -> Option<Action> {
-        let room = self.rules.claims.saturating_sub(self.hand.len());
-        let enough = self.ready.len() >= self.rules.batch.max(self.rules.claims / 2);
+        let room = self.claims.saturating_sub(self.hand.len());
+        let enough = self.ready.len() >= self.rules.batch.max(self.claims / 2);
         if self.claimable.is_empty() || room == 0 || enough || self.dry_claims {
             return None;
         }
@@ -146,7 +146,7 @@ impl Machine {
             .iter()
             .rev()
             .filter(|seq| self.letters.get(seq).is_some_and(|letter| letter.phase == Phase::Claimed))
-            .take(self.rules.claims.div_ceil(2))
+            .take(self.claims.div_ceil(2))
             .collect();
         for seq in &back {
             self.set_phase(*seq, Phase::Planned);

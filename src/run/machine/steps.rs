@@ -59,13 +59,18 @@ impl Machine {
         Action::Send { publish, settle }
     }
 
+    /// Most letters with an intent whose outcome is not written down: so many may be in doubt after a crash.
+    pub(super) fn most_at_once(&self) -> usize {
+        if mutated("m29") { usize::MAX } else { self.rules.batch }
+    }
+
     /// Takes the next batch: claimed letters in order whose lane is open.
     pub(super) fn pick(&mut self, permits: &mut dyn FnMut(usize) -> usize) -> Option<Action> {
         if self.backoff || !self.to_prove.is_empty() {
             return None;
         }
         let could = self.could_send();
-        let most = if could == 0 { 0 } else { permits(could).min(self.rules.batch) };
+        let most = if could == 0 { 0 } else { permits(could).min(self.most_at_once()) };
         let mut batch = Vec::new();
         let mut in_batch = std::collections::BTreeMap::<GroupKey, u32>::new();
         while batch.len() < most {

@@ -167,6 +167,7 @@ caught_by_the_walk! {
     m22_settled_before_the_barrier: "m22" on false,
     m25_intent_not_synced: "m25" on false,
     m28_gone_as_a_person_says_and_perhaps_sent: "m28" on false,
+    m29_more_in_doubt_than_a_batch_has: "m29" on false,
     t02_ledger_read_before_the_marks: "t02" on true,
     t05_resend_after_a_commit_without_answer: "t05" on true,
     t08_group_goes_on_after_a_refused_record: "t08" on true,

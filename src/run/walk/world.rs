@@ -181,6 +181,14 @@ impl World {
                 return Err(format!("I10: two committed copies of letter {seq}"));
             }
         }
+        // Where sending again is idempotent a try without an answer stays intended until its next one.
+        let intended = self.ledger.values().filter(|(state, _)| *state == LetterState::Intended).count();
+        if intended > config.batch && config.proofs != Proofs::Resend {
+            return Err(format!(
+                "§2: {intended} letters would be in doubt after a crash, a batch has {}",
+                config.batch
+            ));
+        }
         if let Some(Process { ended: Some(stop), machine, .. }) = &self.process {
             self.check_end(config, *stop, machine)?;
         }

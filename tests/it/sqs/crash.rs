@@ -130,3 +130,81 @@ fn l06_a_run_that_lacks_only_its_end_is_ended_by_its_resume_on_ministack() {
     assert!(shown.says("done"), "{shown}");
     assert_eq!((shop.arrived().0.len(), shop.app.depth(&shop.dead)), (5, 0));
 }
+
+/// Most letters in doubt after a crash: eight calls of ten.
+const MOST_IN_DOUBT: u64 = 80;
+
+/// Letters whose intent is on record without an outcome.
+fn intended(shop: &Shop) -> u64 {
+    let ledger = rusqlite::Connection::open(shop.env.path("ledger.db")).unwrap();
+    ledger.query_row("SELECT count(*) FROM opened WHERE state = 1", [], |row| row.get(0)).unwrap()
+}
+
+/// A run without a rate over many letters is killed, at a step or in the middle of its calls: what may have been sent
+/// without anybody knowing is what eight calls carry. Then it is resumed.
+fn killed_without_a_rate(endpoint: &str, fifo: bool, failpoint: Option<&str>) {
+    // Hidden for longer than the look takes: a FIFO queue of ElasticMQ answers the more slowly the more is held.
+    let (many, hide) = if fifo { (200, 6) } else { (450, 2) };
+    let proxy = Proxy::start(endpoint, Vec::new(), Some(hide));
+    let shop = Shop::new(endpoint, &proxy.endpoint, fifo);
+    shop.bury(many);
+    let channel = &shop.channel;
+    let line =
+        ["run", channel, "--limit", "all", "--rate", "unlimited", "--reason", "INC-1", "--confirm", channel];
+    let mut command = shop.env.command(&line);
+    if let Some(failpoint) = failpoint {
+        command.env("REDRIVE_FAILPOINT", failpoint);
+    }
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    while failpoint.is_none() && proxy.count("SendMessageBatch") < 13 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::yield_now();
+    }
+    if failpoint.is_none() {
+        child.kill().unwrap();
+    }
+    assert_eq!(child.wait().unwrap().signal(), Some(9), "{failpoint:?}");
+    let open = intended(&shop);
+    assert!(open <= MOST_IN_DOUBT, "{failpoint:?}: {open} may have been sent, and nobody knows");
+    std::thread::sleep(std::time::Duration::from_millis(u64::from(hide) * 1_000 + 500));
+    let runs: serde_json::Value = serde_json::from_slice(&shop.env.line("runs list -o json").bytes).unwrap();
+    let id = runs["runs"][0]["run"].as_str().unwrap().to_owned();
+    let resumed = shop.env.run(&["resume", &id, "--rate", "1000/s", "--yes", "-o", "json"]);
+    let run: serde_json::Value = serde_json::from_slice(&resumed.bytes)
+        .unwrap_or_else(|_| panic!("{failpoint:?}: {:?}\n{}\n{}", resumed.code, resumed.out, resumed.err));
+    let (all, arrived) = shop.arrived();
+    assert_eq!(all.len(), arrived.len(), "{failpoint:?}: there twice: {run}");
+    let (moved, doubt) = (count(&run, "moved"), count(&run, "in_doubt"));
+    assert_eq!(moved + doubt, many as u64, "{failpoint:?}: {run}");
+    if fifo {
+        assert_eq!((doubt, arrived.len(), shop.app.depth(&shop.dead)), (0, many, 0), "{failpoint:?}: {run}");
+    } else {
+        assert!(doubt <= open, "{failpoint:?}: {open} were open: {run}");
+        assert!(arrived.len() as u64 >= moved, "{failpoint:?}: {run}");
+        assert_eq!(shop.app.depth(&shop.dead), doubt, "{failpoint:?}: {run}");
+    }
+}
+
+macro_rules! killed_without_a_rate {
+    ($($name:ident: $emulator:ident, $fifo:literal, $failpoint:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                killed_without_a_rate(&endpoint_or_return!($emulator), $fifo, $failpoint);
+            }
+        )*
+    };
+}
+
+killed_without_a_rate! {
+    few_in_doubt_killed_with_claims_in_hand_on_ministack: MINISTACK, false, Some("claimed:2");
+    few_in_doubt_killed_before_a_commit_on_ministack: MINISTACK, false, Some("before_commit:2");
+    few_in_doubt_killed_after_a_commit_on_elasticmq: ELASTICMQ, false, Some("after_commit:2");
+    few_in_doubt_killed_after_a_send_on_elasticmq: ELASTICMQ, false, Some("after_send:2");
+    few_in_doubt_killed_amid_calls_on_elasticmq: ELASTICMQ, false, None;
+    few_in_doubt_killed_amid_calls_on_ministack: MINISTACK, false, None;
+    few_in_doubt_fifo_killed_after_a_commit_on_ministack: MINISTACK, true, Some("after_commit:2");
+    few_in_doubt_fifo_killed_after_a_send_on_elasticmq: ELASTICMQ, true, Some("after_send:2");
+    few_in_doubt_fifo_killed_amid_calls_on_elasticmq: ELASTICMQ, true, None;
+}

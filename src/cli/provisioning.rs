@@ -93,7 +93,7 @@ impl Planned<'_> {
     pub fn is_barred(&self) -> bool {
         let barred =
             |change: &Change| matches!(change, Change::Refused { refusal, .. } if refusal.loses.is_none());
-        self.changes.iter().any(|change| barred(change))
+        self.changes.iter().any(barred)
     }
 
     /// What is held back.

@@ -43,7 +43,7 @@ impl Kind for KafkaKind {
             // goes in one request. Three are in memory: on its way, ready, and being read and made ready
             // (docs/decisions/batches-ahead.md).
             batch: 2_000,
-            claims: 2_000,
+            claims: 6_000,
             group_lock: None,
             order: Order::PerPartition,
             dedup: Dedup::None,

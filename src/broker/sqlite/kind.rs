@@ -40,7 +40,7 @@ impl Kind for SqliteKind {
             ordered_batch: true,
             bulk: BulkMoves::No("it has no move of its own"),
             batch: 2_000,
-            claims: 2_000,
+            claims: 4_000,
             group_lock: None,
             order: Order::PerGroup,
             dedup: Dedup::RunAndSeq,

@@ -294,12 +294,12 @@ fn rules_of(job: &Job<'_>) -> Rules {
     // Copies of a batch that is no transaction may be twice after a crash.
     let may_be_twice = job.capabilities.relocate == Atomicity::Transaction && !transaction;
     let batch = job.capabilities.batch.min(if may_be_twice { WINDOW } else { usize::MAX });
+    let at_hand = batch.max(job.capabilities.claims);
     // Twice a batch keeps the next one at hand; a large one need not wait for that.
-    let most = batch.max(job.capabilities.claims);
+    let most = at_hand.min(batch.max(2_000));
     let claims = match job.settings.rate {
-        // One batch is on its way, one is ready to follow it at once, and letters of a third are read and their copies
-        // made: with two, each of both waits for the other whenever it takes longer than usual.
-        Rate::Unlimited if transaction => 3 * batch,
+        // One batch is on its way while letters of others are read and their copies made.
+        Rate::Unlimited if transaction => at_hand,
         Rate::Unlimited => most,
         Rate::PerSecond(rate) => ((rate * good_for * 0.5) as usize).clamp(2, most),
     };

@@ -352,7 +352,7 @@ impl Hostile {
             bulk: BulkMoves::No("it has no move of its own"),
             // Where nobody can say what arrived, few are to be in doubt after a crash.
             batch: if shape == Shape::NoProof { IN_DOUBT } else { 1_000 },
-            claims: 2_000,
+            claims: 4_000,
             group_lock: None,
             order: Order::PerQueue,
             dedup: match shape {
